@@ -1,0 +1,1 @@
+"""The host side: packs model heads, drives the accelerator and reports what it did."""

@@ -1,0 +1,98 @@
+"""What commands show: tables and text on stdout, progress and one-line messages on stderr."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+StageProgress = Callable[[str, int, int], None]
+"""Called with what is being done, the steps done and the steps in all."""
+
+PLAIN_SECONDS = 5.0
+"""Without a terminal a stage that lasts is reported this often."""
+
+
+def output() -> Console:
+    """stdout for tables; as wide as the text where it is no terminal, so that nothing is cut."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=120)
+
+
+def say(kind: str, message: str) -> None:
+    """One line on stderr."""
+    print(f"unembed: {kind}: {' '.join(str(message).split())}", file=sys.stderr, flush=True)
+
+
+def print_json(document: object) -> None:
+    """A JSON document on stdout."""
+    print(json.dumps(document, indent=2, allow_nan=False))
+
+
+class _PlainStages:
+    """Progress as lines: each stage once, and again every few seconds while it lasts."""
+
+    def __init__(self):
+        self.stage = None
+        self.time = 0.0
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if stage == self.stage and now - self.time < PLAIN_SECONDS:
+            return
+        steps = f" {done}/{total}" if stage == self.stage else ""
+        print(f"{stage}{steps}", file=sys.stderr, flush=True)
+        self.stage, self.time = stage, now
+
+
+class _BarStages:
+    """Progress as one bar per stage."""
+
+    def __init__(self, progress: Progress):
+        self.progress = progress
+        self.tasks = {}
+        self.current = None
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if stage != self.current:
+            if self.current is not None:
+                self._end(self.current)
+            if stage in self.tasks:
+                self.progress.remove_task(self.tasks[stage])
+            self.tasks[stage] = self.progress.add_task(stage, total=None)
+            self.current = stage
+        # A stage of one step has no measure: its bar pulses until the next stage.
+        self.progress.update(
+            self.tasks[stage], completed=done, total=total if total > 1 or done >= total else None
+        )
+
+    def _end(self, stage):
+        task = self.tasks[stage]
+        total = self.progress.tasks[self.progress.task_ids.index(task)].total or 1
+        self.progress.update(task, completed=total, total=total)
+
+    def end(self):
+        if self.current is not None:
+            self._end(self.current)
+
+
+@contextmanager
+def stages() -> Iterator[StageProgress]:
+    """Progress on stderr: bars on a terminal, lines elsewhere."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _PlainStages()
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        bars = _BarStages(progress)
+        yield bars
+        bars.end()

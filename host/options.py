@@ -1,0 +1,236 @@
+"""Hardware parameters as command-line options and as a TOML file, one set for all commands."""
+
+import argparse
+import tomllib
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from host.errors import UserError
+from hw.config import (
+    BUS_BITS,
+    FOLDS,
+    GROUPS,
+    HIDDEN_BITS,
+    IMAGE_FIELDS,
+    INSERT_INTERVALS,
+    MAX_K,
+    SCALE_BITS,
+    WEIGHT_BITS,
+    WHOLE_ROW,
+    HeadConfig,
+)
+
+if TYPE_CHECKING:
+    from host.image import Image
+
+DEFAULT_CLOCK_MHZ = 250.0
+DEFAULT_LATENCY = 40
+
+
+def _group(text: str) -> int:
+    if text == "row":
+        return WHOLE_ROW
+    try:
+        value = int(text)
+    except ValueError:
+        value = None
+    if value not in GROUPS:
+        raise argparse.ArgumentTypeError(f"must be 32, 64, 128 or row, got {text}")
+    return value
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of `HeadConfig` as an option."""
+
+    field: str
+    """Name in `HeadConfig` and in the TOML file."""
+    help: str
+    choices: tuple[int, ...] | None = None
+    option_name: str | None = None
+
+    @property
+    def option(self) -> str:
+        return self.option_name or "--" + self.field.replace("_", "-")
+
+
+PARAMETERS = (
+    Parameter("bus_bits", "data width of the memory port", BUS_BITS),
+    Parameter("weight_bits", "width of a weight", WEIGHT_BITS),
+    Parameter("scale_bits", "width of a stored scale", SCALE_BITS),
+    Parameter("scale_signed", "stored scales are signed"),
+    Parameter("group", "columns that share a scale: 32, 64, 128 or row"),
+    Parameter("width", "columns of a row per bus beat, a power of two"),
+    Parameter("tile_rows", "rows per tile of the image"),
+    Parameter("hidden_bits", "width of a quantised hidden value", HIDDEN_BITS),
+    Parameter("fold", "clocks per bus beat of weights; lanes shrink by it", FOLDS),
+    Parameter("max_dim", "largest hidden width"),
+    Parameter("max_rows", "largest vocabulary"),
+    Parameter("k", f"most results per hidden state, 1..{MAX_K}", option_name="--max-k"),
+    Parameter("insert_interval", "clocks between top-k insertions", INSERT_INTERVALS),
+    Parameter("max_burst", "largest AXI burst, beats"),
+    Parameter("outstanding_bytes", "read data under way or buffered, bytes"),
+)
+
+OPTIONS = {parameter.field: parameter.option for parameter in PARAMETERS}
+
+
+def _default(field: str) -> str:
+    default = next(f.default for f in fields(HeadConfig) if f.name == field)
+    if default is MISSING or default is None:
+        return ""
+    return f" (default {'row' if field == 'group' and default == WHOLE_ROW else default})"
+
+
+def add_hardware_options(parser: argparse.ArgumentParser, *, image_only: bool = False) -> None:
+    """Add the hardware's options and --config; with `image_only` those of the image's layout."""
+    group = parser.add_argument_group("image parameters" if image_only else "hardware parameters")
+    for parameter in PARAMETERS:
+        if image_only and parameter.field not in IMAGE_FIELDS:
+            continue
+        text = parameter.help + ("" if image_only else _default(parameter.field))
+        names = {"dest": f"hardware_{parameter.field}", "default": None, "help": text}
+        if parameter.field == "scale_signed":
+            group.add_argument(parameter.option, action=argparse.BooleanOptionalAction, **names)
+        elif parameter.field == "group":
+            group.add_argument(parameter.option, type=_group, metavar="N", **names)
+        else:
+            metavar = None if parameter.choices else "N"
+            group.add_argument(
+                parameter.option, type=int, choices=parameter.choices, metavar=metavar, **names
+            )
+    group.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE.toml",
+        help="parameters in a table [hardware], by their names in HeadConfig; options override it",
+    )
+
+
+def add_simulation_options(parser: argparse.ArgumentParser) -> None:
+    """Add the simulated clock and memory."""
+    group = parser.add_argument_group("simulated system")
+    group.add_argument(
+        "--clock-mhz",
+        type=float,
+        metavar="MHZ",
+        default=DEFAULT_CLOCK_MHZ,
+        help="clock that rates are computed for (default %(default)g)",
+    )
+    group.add_argument(
+        "--latency",
+        type=int,
+        metavar="CYCLES",
+        default=DEFAULT_LATENCY,
+        help="clocks from a read address to its first data (default %(default)s)",
+    )
+
+
+def check_simulation_options(arguments: argparse.Namespace) -> None:
+    """Raises UserError for a clock or latency out of range."""
+    if not 0 < arguments.clock_mhz < 1e6:
+        raise UserError("--clock-mhz", "must be positive", found=f"{arguments.clock_mhz:g}")
+    if not 1 <= arguments.latency <= 100_000:
+        raise UserError("--latency", "must be in 1..100000", found=arguments.latency)
+
+
+def given_parameters(arguments: argparse.Namespace) -> dict[str, tuple[object, str]]:
+    """Parameters that the user set: value and where it was set, by `HeadConfig` field.
+
+    Raises
+    ------
+    UserError
+        The TOML file cannot be read or has an unknown table or key.
+    """
+    given = {}
+    if arguments.config is not None:
+        for field, value in _read_toml(arguments.config).items():
+            given[field] = (value, f"{arguments.config}: {field}")
+    for parameter in PARAMETERS:
+        value = getattr(arguments, f"hardware_{parameter.field}", None)
+        if value is not None:
+            given[parameter.field] = (value, parameter.option)
+    return given
+
+
+def _read_toml(path: Path) -> dict[str, object]:
+    try:
+        with open(path, "rb") as file:
+            document = tomllib.load(file)
+    except OSError as error:
+        raise UserError(path, f"cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(path, f"is no TOML file: {error}") from None
+    unknown = sorted(set(document) - {"hardware"})
+    if unknown:
+        raise UserError(path, f"unknown table or key {unknown[0]!r}", expected="[hardware]")
+    table = document.get("hardware", {})
+    if not isinstance(table, dict):
+        raise UserError(path, "hardware must be a table", expected="[hardware]")
+    unknown = sorted(set(table) - set(OPTIONS))
+    if unknown:
+        raise UserError(
+            path, f"[hardware] has no parameter {unknown[0]!r}", expected=", ".join(OPTIONS)
+        )
+    if table.get("group") == "row":
+        table["group"] = WHOLE_ROW
+    return table
+
+
+def build_config(values: dict[str, object], given: dict[str, tuple[object, str]]) -> HeadConfig:
+    """A `HeadConfig`; a bad parameter is told with the option that set it.
+
+    Raises
+    ------
+    UserError
+        The parameters are out of range or contradict each other.
+    """
+    try:
+        return HeadConfig(**values)
+    except (TypeError, ValueError) as error:
+        message = str(error)
+        field = message.split(" ", 1)[0]
+        where = given[field][1] if field in given else OPTIONS.get(field, "hardware parameters")
+        raise UserError(where, message) from None
+
+
+def hardware_config(arguments: argparse.Namespace) -> HeadConfig:
+    """The configuration that options and TOML file describe; raises UserError."""
+    given = given_parameters(arguments)
+    return build_config({field: value for field, (value, _) in given.items()}, given)
+
+
+def config_for_image(arguments: argparse.Namespace, image: "Image", k: int | None) -> HeadConfig:
+    """The configuration for running an image: its layout, the user's parameters for the rest.
+
+    Sizes that the user leaves open grow with the image and with `k`, so that any image runs.
+
+    Raises
+    ------
+    UserError
+        An option contradicts the image, or is too small for it or for `k`.
+    """
+    given = given_parameters(arguments)
+    values = {field: value for field, (value, _) in given.items()}
+    for field, packed in image.config_fields.items():
+        if field in given and given[field][0] != packed:
+            value, where = given[field]
+            raise UserError(
+                where, f"{field} is {value}, but {image.path} was packed with {field} {packed}"
+            )
+        values[field] = packed
+    defaults = {f.name: f.default for f in fields(HeadConfig)}
+    for field, needed, what in (
+        ("max_dim", image.dim, f"{image.path} has {image.dim} columns"),
+        ("max_rows", image.rows, f"{image.path} has {image.rows} rows"),
+        ("k", k or 1, f"{k} results are asked for (-k)"),
+    ):
+        if field not in given:
+            grown = 1 << (needed - 1).bit_length()
+            values[field] = max(defaults[field], grown if field != "k" else needed)
+        elif isinstance(given[field][0], int) and given[field][0] < needed:
+            raise UserError(given[field][1], f"is {given[field][0]}, but {what}")
+    if values["max_rows"] > 2**31 - 1:
+        values["max_rows"] = 2**31 - 1
+    return build_config(values, given)

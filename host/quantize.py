@@ -1,0 +1,180 @@
+"""The number format: weights as integers with integer scales and one float for the tensor.
+
+    w = q * s * weight_scale
+
+q is two's complement of `weight_bits`, s has `scale_bits`, one per group of columns.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hw.config import HeadConfig
+
+from host.head_source import IntegerForm
+
+FLOAT16_UNIT = 2.0**-24
+"""Every finite float16 is an integer times this."""
+
+
+def weight_limit(weight_bits: int) -> int:
+    """Largest magnitude the quantiser gives a weight; the range is symmetric."""
+    return 2 ** (weight_bits - 1) - 1
+
+
+def scale_limit(config: HeadConfig) -> int:
+    """Largest stored scale."""
+    return 2 ** (config.scale_bits - config.scale_signed) - 1
+
+
+def round_weights(values: np.ndarray, steps: np.ndarray | float, weight_bits: int) -> np.ndarray:
+    """``clip(rint(values / steps))`` in float64: to nearest, ties to even, symmetric range."""
+    quotients = np.divide(values, steps, dtype=np.float64)
+    np.rint(quotients, out=quotients)
+    limit = weight_limit(weight_bits)
+    return np.clip(quotients, -limit, limit, out=quotients)
+
+
+@dataclass(frozen=True)
+class Quantisation:
+    """What packing did to the weights."""
+
+    exact: bool
+    """Every weight is represented exactly."""
+    note: str | None
+    """Why a source of integers had to be requantised."""
+    rms_relative_error: float
+    """Root of the squared errors' sum over the squared weights' sum."""
+    max_absolute_error: float
+
+
+EXACT = Quantisation(exact=True, note=None, rms_relative_error=0.0, max_absolute_error=0.0)
+
+
+class Quantiser:
+    """Quantises floats group by group and keeps statistics of the error.
+
+    A group's scale is its largest magnitude over the largest weight, rounded to the stored integer
+    scale and at least 1 unless the group is all zero; weights are rounded against the stored one.
+
+    Parameters
+    ----------
+    config : HeadConfig
+        Weight and scale format.
+    max_magnitude : float
+        Largest magnitude in the tensor; it gets the largest scale.
+    """
+
+    def __init__(self, config: HeadConfig, max_magnitude: float):
+        self.config = config
+        self.weight_scale = (
+            float(max_magnitude) / weight_limit(config.weight_bits) / scale_limit(config) or 1.0
+        )
+        self._squared_error = 0.0
+        self._squared_weights = 0.0
+        self._max_error = 0.0
+
+    def quantise(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Float32 [n, groups, columns] to int8 of the same shape and int32 scales [n, groups]."""
+        largest = np.maximum(values.max(axis=-1), -values.min(axis=-1)).astype(np.float64)
+        scales = largest / (weight_limit(self.config.weight_bits) * self.weight_scale)
+        scales = np.clip(np.rint(scales), largest > 0, scale_limit(self.config))
+        steps = (np.maximum(scales, 1) * self.weight_scale)[..., np.newaxis]
+        weights = round_weights(values, steps, self.config.weight_bits)
+        result = weights.astype(np.int8), scales.astype(np.int32)
+        self._account(values, np.multiply(weights, steps, out=weights))
+        return result
+
+    def _account(self, values: np.ndarray, stored: np.ndarray):
+        weights = values.astype(np.float64).reshape(-1)
+        errors = np.subtract(stored, values, out=stored).reshape(-1)
+        self._squared_error += float(errors @ errors)
+        self._squared_weights += float(weights @ weights)
+        self._max_error = max(self._max_error, float(errors.max()), -float(errors.min()))
+
+    def summary(self, note: str | None = None) -> Quantisation:
+        """The statistics of everything quantised so far."""
+        ratio = self._squared_error / self._squared_weights if self._squared_weights else 0.0
+        return Quantisation(
+            exact=False,
+            note=note,
+            rms_relative_error=float(np.sqrt(ratio)),
+            max_absolute_error=self._max_error,
+        )
+
+
+def why_not_exact(form: IntegerForm, config: HeadConfig) -> str | None:
+    """Why integers of `form` cannot be taken over, as far as the formats tell; None if they can."""
+    if form.weight_bits > config.weight_bits:
+        return f"weights of {form.weight_bits} bits do not fit {config.weight_bits}"
+    if form.group and (not config.group or form.group % config.group):
+        target = f"groups of {config.group}" if config.group else "whole rows"
+        return f"groups of {form.group} do not make {target}"
+    return None
+
+
+class ExactScales:
+    """Finds whether all scales of a tensor are stored integers times one power of two.
+
+    Every float16 is an integer times 2**-24. The power of two is the largest that divides all of
+    them. Where the format has no negative scales, a group with one is negated.
+
+    Parameters
+    ----------
+    config : HeadConfig
+        Weight and scale format.
+    """
+
+    def __init__(self, config: HeadConfig):
+        self.config = config
+        self.max_magnitude = 0.0
+        """Largest magnitude of a weight so far."""
+        self._bits = 0
+        self._highest = 0
+        self._lowest = 0
+        self._can_negate = True
+
+    def add(self, weights: np.ndarray, scales: np.ndarray):
+        """Take in int8 weights [n, groups, columns] and float scales [n, groups]."""
+        units = _units(scales)
+        self._bits |= int(np.bitwise_or.reduce(np.abs(units), axis=None))
+        self._highest = max(self._highest, int(units.max()))
+        self._lowest = min(self._lowest, int(units.min()))
+        lowest = weights.min(axis=-1).astype(np.int64)
+        highest = weights.max(axis=-1).astype(np.int64)
+        limit = weight_limit(self.config.weight_bits)
+        self._can_negate &= not ((units < 0) & (lowest < -limit)).any()
+        magnitudes = np.maximum(highest, -lowest) * np.abs(units)
+        self.max_magnitude = max(self.max_magnitude, int(magnitudes.max()) * FLOAT16_UNIT)
+
+    @property
+    def weight_scale(self) -> float:
+        """The common power of two."""
+        return (self._bits & -self._bits) * FLOAT16_UNIT if self._bits else 1.0
+
+    def problem(self) -> str | None:
+        """Why the scales seen so far do not fit; None if they do."""
+        unit = self._bits & -self._bits or 1
+        limit = scale_limit(self.config)
+        highest, lowest = self._highest // unit, self._lowest // unit
+        if not self.config.scale_signed:
+            if not self._can_negate:
+                return "a group with a negative scale cannot be negated for unsigned scales"
+            highest, lowest = max(highest, -lowest), 0
+        if highest > limit or lowest < -limit - 1:
+            signed = self.config.scale_signed
+            bits = max(highest.bit_length(), (-lowest - 1).bit_length() if lowest else 0) + signed
+            return f"scales need {bits} bits, {self.config.scale_bits} are stored"
+        return None
+
+    def convert(self, weights: np.ndarray, scales: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights [n, groups, columns] and float scales [n, groups] as stored integers."""
+        stored = (_units(scales) // round(self.weight_scale / FLOAT16_UNIT)).astype(np.int32)
+        if not self.config.scale_signed and self._lowest < 0:
+            weights = np.where((stored < 0)[..., np.newaxis], -weights, weights)
+            stored = np.abs(stored)
+        return weights, stored
+
+
+def _units(scales: np.ndarray) -> np.ndarray:
+    return (scales.astype(np.float64) / FLOAT16_UNIT).astype(np.int64)

@@ -1,0 +1,120 @@
+"""Cuts a segment of memory into AXI bursts."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.axi import ADDRESS_BITS, BOUNDARY_BITS, bus_size
+
+
+def segment_layout(beats_bits: int) -> data.StructLayout:
+    """A run of bus beats in memory: byte `address`, aligned to the bus, and `beats` >= 1."""
+    return data.StructLayout({"address": ADDRESS_BITS, "beats": beats_bits})
+
+
+BURST_LAYOUT = data.StructLayout({"address": ADDRESS_BITS, "len": 8})
+"""A burst: its byte address and its beats minus one, as AxLEN has it."""
+
+
+class BurstPlanner(wiring.Component):
+    """Plans the bursts of segments: as long as `max_burst` allows, never across 4 KiB.
+
+    The arithmetic takes two clocks a burst: the first finds how far the burst may reach, the
+    second compares that with what is left of the segment and moves on. A burst every two clocks,
+    one clock more at the start of a segment. `command.ready` and `o` come from flip-flops.
+
+    Parameters
+    ----------
+    bus_bits : int
+        Width of the bus.
+    beats_bits : int
+        Width of a segment's beat count.
+    max_burst : int
+        Most beats of a burst, 1..256 and at most 4 KiB.
+
+    Members
+    -------
+    command : In
+        Stream of segments, `segment_layout(beats_bits)`.
+    o : Out
+        Stream of bursts, `BURST_LAYOUT`, in the order of the addresses.
+    clear : In
+        Drops the segment at work and the burst that waits; `command` must not transfer meanwhile.
+    busy : Out
+        A segment is at work or a burst waits.
+    """
+
+    def __init__(self, bus_bits: int, beats_bits: int, max_burst: int):
+        self.size = bus_size(bus_bits)
+        self.page_bits = BOUNDARY_BITS - self.size
+        if not 1 <= max_burst <= min(256, 1 << self.page_bits):
+            raise ValueError(
+                f"max_burst must be in 1..{min(256, 1 << self.page_bits)}, got {max_burst}"
+            )
+        self.beats_bits = beats_bits
+        self.max_burst = max_burst
+        super().__init__(
+            {
+                "command": In(stream.Signature(segment_layout(beats_bits))),
+                "o": Out(stream.Signature(BURST_LAYOUT)),
+                "clear": In(1),
+                "busy": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        reach_bits = max(1, (self.max_burst - 1).bit_length())
+        tail_bits = min(reach_bits + 1, self.beats_bits)
+
+        working = Signal()
+        reached = Signal()  # the second clock of a burst
+        position = Signal(ADDRESS_BITS - self.size, reset_less=True)  # in beats
+        remaining = Signal(self.beats_bits, reset_less=True)
+        m.d.comb += [
+            self.command.ready.eq(~working),
+            self.busy.eq(working | self.o.valid),
+        ]
+
+        # First clock. Beats to the 4 KiB boundary minus one are the complement of the position.
+        reach = Signal(reach_bits, reset_less=True)  # beats minus one
+        tail = Signal(tail_bits, reset_less=True)  # remaining beats minus one, if `near`
+        near = Signal(reset_less=True)
+        room = Signal(self.page_bits)
+        m.d.comb += room.eq(~position[: self.page_bits])
+        m.d.sync += [
+            reach.eq(Mux(room < self.max_burst - 1, room, self.max_burst - 1)),
+            tail.eq(remaining[:tail_bits] - 1),
+            near.eq(~remaining[tail_bits:].any()),
+        ]
+
+        # Second clock.
+        last = Signal()
+        step = Signal()
+        burst = Signal(BURST_LAYOUT, reset_less=True)
+        m.d.comb += [
+            last.eq(near & (tail <= reach)),
+            step.eq(working & reached & ~self.o.valid),
+            self.o.payload.eq(burst),
+        ]
+        with m.If(self.command.valid & self.command.ready):
+            m.d.sync += [
+                working.eq(1),
+                position.eq(self.command.payload.address[self.size :]),
+                remaining.eq(self.command.payload.beats),
+            ]
+        with m.If(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        m.d.sync += reached.eq(working & ~step)
+        with m.If(step):
+            m.d.sync += [
+                self.o.valid.eq(1),
+                burst.address.eq(position << self.size),
+                burst.len.eq(Mux(last, tail, reach)),
+                position.eq(position + reach + 1),
+                remaining.eq(remaining - reach - 1),
+                working.eq(~last),
+            ]
+        with m.If(self.clear):
+            m.d.sync += [working.eq(0), reached.eq(0), self.o.valid.eq(0)]
+        return m

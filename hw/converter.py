@@ -1,0 +1,111 @@
+"""A stream of words of one width made from words of another."""
+
+from amaranth.hdl import Module, Signal, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+
+class WidthConverter(wiring.Component):
+    """Cuts words into narrower ones or joins them to wider ones, least significant part first.
+
+    Narrowing gives a word per clock without gaps, one clock after its beat is offered. The beat is
+    taken together with its last valid word, so its payload needs no register here. Widening takes
+    a word per clock and offers the wide word in the clock after its last part was taken; while
+    that one waits, nothing is taken. Equal widths are wired through.
+
+    Parameters
+    ----------
+    in_bits, out_bits : int
+        Widths of the words; one is the other times a power of two.
+
+    Members
+    -------
+    i : In
+        Stream of `in_bits`; when narrowing of ``{data: in_bits, words: range(ratio)}``, where
+        `words` is the number of valid narrow words in this beat minus one. Those past it are
+        dropped and cost no clock.
+    o : Out
+        Stream of `out_bits`.
+
+    Raises
+    ------
+    TypeError
+        A width is not an integer.
+    ValueError
+        The ratio of the widths is no power of two.
+    """
+
+    def __init__(self, in_bits: int, out_bits: int):
+        for name, value in (("in_bits", in_bits), ("out_bits", out_bits)):
+            if not isinstance(value, int):
+                raise TypeError(f"{name} must be an integer, got {value!r}")
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        wide, narrow = max(in_bits, out_bits), min(in_bits, out_bits)
+        self.ratio = wide // narrow
+        if wide % narrow or self.ratio & (self.ratio - 1):
+            raise ValueError(
+                f"out_bits must be in_bits times or divided by a power of two, "
+                f"got {in_bits} to {out_bits}"
+            )
+        self.in_bits = in_bits
+        self.out_bits = out_bits
+        shape = unsigned(in_bits)
+        if in_bits > out_bits:
+            shape = data.StructLayout({"data": unsigned(in_bits), "words": range(self.ratio)})
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)),
+                "o": Out(stream.Signature(unsigned(out_bits))),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        if self.ratio == 1:
+            m.d.comb += [
+                self.o.valid.eq(self.i.valid),
+                self.o.payload.eq(self.i.payload),
+                self.i.ready.eq(self.o.ready),
+            ]
+        elif self.in_bits > self.out_bits:
+            self._narrow(m)
+        else:
+            self._widen(m)
+        return m
+
+    def _narrow(self, m):
+        index = Signal(range(self.ratio))
+        last = Signal()
+        advance = Signal()
+        output = Signal(self.out_bits, reset_less=True)
+        m.d.comb += [
+            last.eq(index == self.i.payload.words),
+            advance.eq(~self.o.valid | self.o.ready),
+            self.i.ready.eq(last & advance),
+            self.o.payload.eq(output),
+        ]
+        with m.If(advance):
+            m.d.sync += [
+                self.o.valid.eq(self.i.valid),
+                output.eq(self.i.payload.data.word_select(index, self.out_bits)),
+            ]
+            with m.If(self.i.valid):
+                m.d.sync += index.eq(index + 1)
+                with m.If(last):
+                    m.d.sync += index.eq(0)
+
+    def _widen(self, m):
+        index = Signal(range(self.ratio))
+        output = Signal(self.out_bits, reset_less=True)
+        m.d.comb += [
+            self.i.ready.eq(~self.o.valid | self.o.ready),
+            self.o.payload.eq(output),
+        ]
+        with m.If(self.i.ready):
+            m.d.sync += self.o.valid.eq(self.i.valid & (index == self.ratio - 1))
+            with m.If(self.i.valid):
+                m.d.sync += [
+                    index.eq(index + 1),
+                    output.word_select(index, self.in_bits).eq(self.i.payload),
+                ]

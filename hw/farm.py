@@ -1,0 +1,203 @@
+"""The streaming dot-product farm: body beats in, scores of rows out."""
+
+from amaranth.hdl import Array, Const, Module, Signal, signed, unsigned
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.config import HeadConfig, log2
+from hw.dot import DotTiming, DotUnit
+from hw.fifo import StreamFIFO
+from hw.hidden import HiddenMemory, slices
+from hw.plan import PlanLayout
+from hw.scales import scale_word_bits
+
+
+def score_layout(config: HeadConfig) -> data.ArrayLayout:
+    """Scores that the farm finishes at once: `lane_units` rows, the lowest first."""
+    return data.ArrayLayout(signed(config.score_bits), config.lane_units)
+
+
+def delayed(m: Module, value, clocks: int, name: str, *, reset_less: bool = True):
+    """`value` of `clocks` clocks ago."""
+    for clock in range(clocks):
+        register = Signal.like(value, name=f"{name}_{clock + 1}", reset_less=reset_less)
+        m.d.sync += register.eq(value)
+        value = register
+    return value
+
+
+class DotFarm(wiring.Component):
+    """Multiplies each body beat with the hidden state on `lanes` multipliers, in `fold` clocks.
+
+    Sub-beats of a beat run over its slices of `lane_width` columns and, faster, over its sets of
+    `lane_units` rows. Without folding the farm takes a beat every clock, from row to row and tile
+    to tile, and gaps may fall anywhere. Its pipeline never stops: a block of rows is only begun
+    when the row queue has room for its scores, which is what `release` gives back.
+
+    Latency from the last beat of a block to its first scores: ``HiddenMemory.LATENCY +
+    DotTiming.score`` clocks.
+
+    Parameters
+    ----------
+    config : HeadConfig
+
+    Members
+    -------
+    plan : In(PlanLayout)
+        Only `row_beats`, stable while beats come.
+    hidden_loaded : In
+        Beats are taken from then on.
+    hidden_address : Out
+    hidden : In(ArrayLayout)
+        Slice of the hidden state, `HiddenMemory.LATENCY` clocks after its address.
+    body : In(stream)
+        Body beats.
+    scales : In(stream)
+        Scale words; one is always there when it is needed, because its header came before.
+    scores_valid : Out
+        For one clock; the scores cannot be refused.
+    scores : Out(ArrayLayout)
+        `fold_units` times for each block of rows, in the order of rows.
+    release : In
+        One clock: the scores of one block have left the row queue.
+    """
+
+    def __init__(self, config: HeadConfig):
+        self.config = config
+        super().__init__(
+            {
+                "plan": In(PlanLayout(config)),
+                "hidden_loaded": In(1),
+                "hidden_address": Out(range(max(2, slices(config)))),
+                "hidden": In(data.ArrayLayout(signed(config.hidden_bits), config.lane_width)),
+                "body": In(stream.Signature(unsigned(config.bus_bits))),
+                "scales": In(stream.Signature(unsigned(scale_word_bits(config)))),
+                "scores_valid": Out(1),
+                "scores": Out(score_layout(config)),
+                "release": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        timing = DotTiming.of(config)
+
+        body = wiring.flipped(self.body)
+        if config.body_fifo_beats:
+            m.submodules.queue = queue = StreamFIFO(config.bus_bits, config.body_fifo_beats)
+            wiring.connect(m, wiring.flipped(self.body), queue.i)
+            body = queue.o
+
+        # Where in its block the next sub-beat lies.
+        way = Signal(range(max(2, config.fold_units)))
+        step = Signal(range(max(2, config.fold_width)))
+        beat = Signal(range(max(2, config.row_beats(config.max_dim))))
+        slice_address = Signal.like(self.hidden_address)
+        beats_after = Signal.like(self.plan.row_beats)
+        block_begins = Signal(init=1)
+
+        way_last = way == config.fold_units - 1
+        step_last = step == config.fold_width - 1
+        beat_last = Signal()
+        m.d.comb += beat_last.eq(beats_after == 1)
+        if config.group:
+            beats_per_group = config.group // config.width
+            beat_in_group = beat[: log2(beats_per_group)]
+            group_begins = (beat_in_group == 0) & (step == 0)
+            group_ends = (beat_in_group == beats_per_group - 1) & step_last
+            row_begins = beat[log2(beats_per_group) :] == 0
+        else:
+            group_begins = (beat == 0) & (step == 0)
+            group_ends = beat_last & step_last
+            row_begins = Const(1)
+
+        blocks = Signal(range(config.row_queue_blocks + 1))
+        take = Signal()
+        m.d.comb += [
+            take.eq(
+                body.valid
+                & self.hidden_loaded
+                & (~block_begins | (blocks != config.row_queue_blocks))
+            ),
+            body.ready.eq(take & way_last & step_last),
+            self.hidden_address.eq(slice_address),
+        ]
+        m.d.sync += blocks.eq(blocks + (take & block_begins) - self.release)
+        with m.If(~self.hidden_loaded):
+            m.d.sync += beats_after.eq(self.plan.row_beats)
+        with m.If(take):
+            m.d.sync += [way.eq(way + 1), block_begins.eq(0)]
+            with m.If(way_last):
+                m.d.sync += [way.eq(0), step.eq(step + 1), slice_address.eq(slice_address + 1)]
+                with m.If(step_last):
+                    m.d.sync += [step.eq(0), beat.eq(beat + 1), beats_after.eq(beats_after - 1)]
+                    with m.If(beat_last):
+                        m.d.sync += [
+                            beat.eq(0),
+                            beats_after.eq(self.plan.row_beats),
+                            slice_address.eq(0),
+                            block_begins.eq(1),
+                        ]
+
+        # The weights wait for the hidden slice.
+        lanes = data.ArrayLayout(
+            data.ArrayLayout(signed(config.weight_bits), config.lane_width), config.lane_units
+        )
+        columns = data.ArrayLayout(
+            data.ArrayLayout(unsigned(config.lane_width * config.weight_bits), config.fold_width),
+            config.units,
+        )
+        beat_columns = data.View(columns, body.payload)
+        weights = Signal(lanes, reset_less=True)
+        for unit in range(config.lane_units):
+            choices = [
+                beat_columns[choice_way * config.lane_units + unit][choice_step]
+                for choice_step in range(config.fold_width)
+                for choice_way in range(config.fold_units)
+            ]
+            index = way + step * config.fold_units if config.fold > 1 else 0
+            chosen = Array(choices)[index] if config.fold > 1 else choices[0]
+            m.d.sync += weights[unit].as_value().eq(chosen)
+        weights = delayed(m, weights, HiddenMemory.LATENCY - 1, "weights")
+
+        # Strobes, once for all units. The input of the units is `HiddenMemory.LATENCY` behind.
+        start = HiddenMemory.LATENCY
+        enable = delayed(m, take, start + timing.dot, "enable", reset_less=False)
+        first = delayed(m, group_begins, start + timing.dot, "group_begins")
+        scale_needed = delayed(
+            m, take & group_ends, start + timing.group, "group_ends", reset_less=False
+        )
+        row_enable = delayed(
+            m, scale_needed, timing.scaled - timing.group, "scaled", reset_less=False
+        )
+        row_first = delayed(m, row_begins, start + timing.scaled, "row_begins")
+        m.d.comb += [
+            self.scales.ready.eq(scale_needed),
+            self.scores_valid.eq(
+                delayed(
+                    m,
+                    take & group_ends & beat_last,
+                    start + timing.score,
+                    "row_ends",
+                    reset_less=False,
+                )
+            ),
+        ]
+        scales = data.View(
+            data.ArrayLayout(unsigned(config.scale_bits), config.lane_units), self.scales.payload
+        )
+        for index in range(config.lane_units):
+            unit = DotUnit(config)
+            m.submodules[f"unit{index}"] = unit
+            m.d.comb += [
+                unit.weights.eq(weights[index]),
+                unit.hidden.eq(self.hidden),
+                unit.group_enable.eq(enable),
+                unit.group_first.eq(first),
+                unit.scale.eq(scales[index]),
+                unit.row_enable.eq(row_enable),
+                unit.row_first.eq(row_first),
+                self.scores[index].eq(unit.score),
+            ]
+        return m

@@ -1,0 +1,126 @@
+"""A first-in first-out buffer in RAM whose outputs come from flip-flops."""
+
+from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.lib import memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+MEMORIES = ("block", "auto")
+
+
+class StreamFIFO(wiring.Component):
+    """A FIFO that takes and gives a word per clock.
+
+    A word is on `o` three clocks after its transfer on `i` when the FIFO was empty. Behind the RAM
+    its words pass two registers that move on when the next one does, so a slow RAM output has a
+    clock of its own and no multiplexer is spent on the payload.
+
+    `i.ready`, `o.valid` and `o.payload` come straight from flip-flops; `o.ready` only reaches
+    flip-flops and the enable of the RAM. The reset clears the state, the words stay in the RAM.
+
+    Parameters
+    ----------
+    width : int
+        Bits of a word, at least 1.
+    depth : int
+        Words of RAM, at least 1. The FIFO holds up to two more in its output registers.
+    memory : "block" or "auto"
+        "block" asks synthesis for block RAM, "auto" leaves the choice to it.
+
+    Members
+    -------
+    i, o : streams of `width` bits
+    level : Out
+        Words held, output registers included.
+
+    Raises
+    ------
+    TypeError
+        `width` or `depth` is not an integer.
+    ValueError
+        A parameter is out of its range.
+    """
+
+    def __init__(self, width: int, depth: int, memory: str = "block"):
+        for name, value in (("width", width), ("depth", depth)):
+            if not isinstance(value, int):
+                raise TypeError(f"{name} must be an integer, got {value!r}")
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        if memory not in MEMORIES:
+            raise ValueError(f"memory must be one of {', '.join(MEMORIES)}, got {memory!r}")
+        self.width = width
+        self.depth = depth
+        self.memory = memory
+        super().__init__(
+            {
+                "i": In(stream.Signature(unsigned(width))),
+                "o": Out(stream.Signature(unsigned(width))),
+                "level": Out(range(depth + 3)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        # The only word ever read while it is written is one that is not there yet and is dropped.
+        # Told so, Yosys builds no bypass around the RAM.
+        attrs = {"no_rw_check": 1}
+        if self.memory == "block":
+            attrs["ram_style"] = "block"
+        m.submodules.ram = ram = memory.Memory(
+            shape=unsigned(self.width), depth=self.depth, init=[], attrs=attrs
+        )
+        write = ram.write_port()
+        read = ram.read_port()
+
+        stored = Signal(range(self.depth + 1))  # words in the RAM, not yet read
+        readable = Signal()  # stored != 0
+        writable = Signal(init=1)  # stored != depth
+        fetched = Signal()  # the RAM's output register holds a word
+        push = Signal()
+        pop = Signal()
+        take = Signal()
+        advance = Signal()
+        fetch = Signal()
+        m.d.comb += [
+            self.i.ready.eq(writable),
+            push.eq(self.i.valid & writable),
+            take.eq(self.o.valid & self.o.ready),
+            advance.eq(~self.o.valid | self.o.ready),
+            fetch.eq(~fetched | advance),
+            pop.eq(fetch & readable),
+            write.en.eq(push),
+            write.data.eq(self.i.payload),
+            read.en.eq(fetch),
+        ]
+        with m.If(push):
+            m.d.sync += write.addr.eq(self._after(write.addr))
+        with m.If(pop):
+            m.d.sync += read.addr.eq(self._after(read.addr))
+
+        # The flags are kept beside the counter so that no comparison follows a flip-flop.
+        with m.If(push & ~pop):
+            m.d.sync += [
+                stored.eq(stored + 1),
+                readable.eq(1),
+                writable.eq(stored != self.depth - 1),
+            ]
+        with m.Elif(pop & ~push):
+            m.d.sync += [stored.eq(stored - 1), readable.eq(stored != 1), writable.eq(1)]
+        with m.If(push & ~take):
+            m.d.sync += self.level.eq(self.level + 1)
+        with m.Elif(take & ~push):
+            m.d.sync += self.level.eq(self.level - 1)
+
+        output = Signal(self.width, reset_less=True)
+        with m.If(fetch):
+            m.d.sync += fetched.eq(readable)
+        with m.If(advance):
+            m.d.sync += [self.o.valid.eq(fetched), output.eq(read.data)]
+        m.d.comb += self.o.payload.eq(output)
+        return m
+
+    def _after(self, address):
+        """The RAM address after `address`."""
+        if self.depth & (self.depth - 1) == 0:
+            return address + 1
+        return Mux(address == self.depth - 1, 0, address + 1)

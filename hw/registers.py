@@ -1,0 +1,513 @@
+"""The AXI4-Lite register file: job control, arguments, identification and counters.
+
+The table of `hw.register_map` decides which words exist and which can be written; this file adds
+what they do.
+"""
+
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.axi import RESP_OKAY, RESP_SLVERR, lite_slave_members
+from hw.config import HeadConfig
+from hw.counters import COUNTER_BITS, COUNTERS
+from hw.register_map import (
+    ADDRESS_BITS,
+    ARGUMENT_REGISTERS,
+    COUNTER_REGISTERS,
+    OFFSETS,
+    REGISTERS,
+    Access,
+    Control,
+    Error,
+    Event,
+    identification,
+)
+from hw.status import Status
+
+WORD_BITS = 32
+WORD_BYTES = WORD_BITS // 8
+STATUS_BITS = 8
+
+JOB_LAYOUT = data.StructLayout(
+    {
+        "rows": 32,
+        "dim": 32,
+        "k": 32,
+        "vectors": 32,
+        "format": 32,
+        "hidden_address": 64,
+        "result_address": 64,
+        "image_address": 64,
+        "image_bytes": 64,
+    }
+)
+"""Arguments of a job, as copied when it is accepted, in the order of the argument registers."""
+
+
+def _word(name):
+    """Word address of a register."""
+    return OFFSETS[name] // WORD_BYTES
+
+
+def _multiplexer(values, index):
+    """Value number `index`, as a balanced tree; any of `values` for an index past the end."""
+    if len(values) == 1:
+        return values[0]
+    half = 1 << (len(values) - 1).bit_length() - 1
+    low = _multiplexer(values[:half], index)
+    return Mux(index[half.bit_length() - 1], _multiplexer(values[half:], index), low)
+
+
+def _lite_members(*channels):
+    """The AXI4-Lite pins of some channels, named by their prefixes."""
+    members = lite_slave_members(ADDRESS_BITS)
+    return {name: member for name, member in members.items() if name.startswith(channels)}
+
+
+class LiteWritePort(wiring.Component):
+    """The write channels of an AXI4-Lite slave, one write at a time, AW and W in either order.
+
+    Members
+    -------
+    awaddr ... bready
+        The AW, W and B pins.
+    write : Out(1)
+        One clock per write; the following describe it. It is the clock after the later of the
+        two handshakes.
+    word : Out(ADDRESS_BITS - 2)
+        Word address.
+    data : Out(32)
+    strobe : Out(4)
+        Bytes to write.
+    error : In(1)
+        In the clock of `write`: answer SLVERR.
+    """
+
+    def __init__(self):
+        super().__init__(
+            _lite_members("aw", "w", "b")
+            | {
+                "write": Out(1),
+                "word": Out(ADDRESS_BITS - 2),
+                "data": Out(WORD_BITS),
+                "strobe": Out(WORD_BYTES),
+                "error": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        have_address = Signal()
+        have_data = Signal()
+        word = Signal(self.word.shape(), reset_less=True)
+        value = Signal(WORD_BITS, reset_less=True)
+        strobe = Signal(WORD_BYTES, reset_less=True)
+        bvalid = Signal()
+        bresp = Signal(2, reset_less=True)
+
+        with m.If(self.awvalid & self.awready):
+            m.d.sync += [have_address.eq(1), word.eq(self.awaddr[2:])]
+        with m.If(self.wvalid & self.wready):
+            m.d.sync += [have_data.eq(1), value.eq(self.wdata), strobe.eq(self.wstrb)]
+        with m.If(self.write):
+            m.d.sync += [bvalid.eq(1), bresp.eq(Mux(self.error, RESP_SLVERR, RESP_OKAY))]
+        with m.If(self.bvalid & self.bready):
+            m.d.sync += [bvalid.eq(0), have_address.eq(0), have_data.eq(0)]
+
+        m.d.comb += [
+            self.awready.eq(~have_address),
+            self.wready.eq(~have_data),
+            self.bvalid.eq(bvalid),
+            self.bresp.eq(bresp),
+            self.write.eq(have_address & have_data & ~bvalid),
+            self.word.eq(word),
+            self.data.eq(value),
+            self.strobe.eq(strobe),
+        ]
+        return m
+
+
+class LiteReadPort(wiring.Component):
+    """The read channels of an AXI4-Lite slave, one read at a time, for a pipelined multiplexer.
+
+    Members
+    -------
+    araddr ... rready
+        The AR and R pins.
+    word : Out(ADDRESS_BITS - 2)
+        Word address, stable from the clock after the AR handshake to the end of the read.
+    select : Out(1)
+        The clock after the first with a new `word`: what is read is the state in this clock.
+    data : In(32)
+        The word, in the clock after `select`.
+    error : In(1)
+        In the same clock: answer SLVERR.
+    """
+
+    def __init__(self):
+        super().__init__(
+            _lite_members("ar", "r")
+            | {
+                "word": Out(ADDRESS_BITS - 2),
+                "select": Out(1),
+                "data": In(WORD_BITS),
+                "error": In(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        busy = Signal()
+        word = Signal(self.word.shape(), reset_less=True)
+        decode = Signal()
+        select = Signal()
+        merge = Signal()
+        rvalid = Signal()
+        rdata = Signal(WORD_BITS, reset_less=True)
+        rresp = Signal(2, reset_less=True)
+
+        m.d.sync += [decode.eq(0), select.eq(decode), merge.eq(select)]
+        with m.If(self.arvalid & self.arready):
+            m.d.sync += [busy.eq(1), decode.eq(1), word.eq(self.araddr[2:])]
+        with m.If(merge):
+            m.d.sync += [
+                rvalid.eq(1),
+                rdata.eq(self.data),
+                rresp.eq(Mux(self.error, RESP_SLVERR, RESP_OKAY)),
+            ]
+        with m.If(self.rvalid & self.rready):
+            m.d.sync += [rvalid.eq(0), busy.eq(0)]
+
+        m.d.comb += [
+            self.arready.eq(~busy),
+            self.rvalid.eq(rvalid),
+            self.rdata.eq(rdata),
+            self.rresp.eq(rresp),
+            self.word.eq(word),
+            self.select.eq(select),
+        ]
+        return m
+
+
+class JobControl(wiring.Component):
+    """Job hand-over, job status, interrupt and soft reset: the bits of the control registers.
+
+    Members
+    -------
+    start_write, continue_write, reset_write : In(1)
+        A 1 is written to START, CONTINUE, RESET.
+    gie_write, ier_write, data
+        GIE or IER is written with `data`.
+    isr_toggle : In(2), errors_clear : In(11)
+        Bits written 1 in ISR and ERRORS.
+    offer : Out(1), accept : In(1)
+        A job is offered; its hand-over.
+    done, status, idle, reset_done, soft_reset, interrupt
+        As in `Registers`.
+    waiting : Out(1)
+        START: a job has not been accepted yet.
+    control, gie, ier, isr, last_status, errors, jobs : Out
+        Values of the registers.
+    """
+
+    start_write: In(1)
+    continue_write: In(1)
+    reset_write: In(1)
+    gie_write: In(1)
+    ier_write: In(1)
+    data: In(2)
+    isr_toggle: In(len(Event))
+    errors_clear: In(len(Error))
+    offer: Out(1)
+    accept: In(1)
+    done: In(1)
+    status: In(STATUS_BITS)
+    idle: In(1)
+    reset_done: In(1)
+    soft_reset: Out(1)
+    interrupt: Out(1)
+    waiting: Out(1)
+    control: Out(len(Control))
+    gie: Out(1)
+    ier: Out(len(Event))
+    isr: Out(len(Event))
+    last_status: Out(STATUS_BITS)
+    errors: Out(len(Error))
+    jobs: Out(WORD_BITS)
+
+    def elaborate(self, platform):
+        m = Module()
+        start = Signal()
+        done = Signal()
+        ready = Signal()
+        running = Signal()
+        soft_reset = Signal()
+        gie = Signal()
+        ier = Signal(len(Event))
+        isr = Signal(len(Event))
+        last_status = Signal(STATUS_BITS)
+        errors = Signal(len(Error))
+        jobs = Signal(WORD_BITS)
+        interrupt = Signal()
+
+        reset_end = soft_reset & self.reset_done
+        dropped = reset_end & running & ~self.done
+        ends = self.done | dropped
+
+        with m.If(self.accept):
+            m.d.sync += [start.eq(0), ready.eq(1), running.eq(1)]
+        with m.If(ends):
+            m.d.sync += [running.eq(0), done.eq(1), jobs.eq(jobs + 1)]
+        with m.If(self.continue_write & done):
+            m.d.sync += done.eq(0)
+        with m.If(self.reset_write):
+            m.d.sync += soft_reset.eq(1)
+        with m.If(reset_end):
+            m.d.sync += [start.eq(0), ready.eq(0), done.eq(0), soft_reset.eq(0)]
+        # Last, so that a start in the very clock in which a soft reset ends is not lost.
+        with m.If(self.start_write & ~start):
+            m.d.sync += [start.eq(1), ready.eq(0)]
+
+        with m.If(ends | (reset_end & start)):
+            m.d.sync += last_status.eq(Mux(self.done, self.status, Status.RESET))
+
+        happened = Signal(len(Error))
+        m.d.comb += happened[0].eq(self.start_write & start)
+        for status in Status:
+            if status:
+                m.d.comb += happened[status].eq(self.done & (self.status == status))
+        with m.If(dropped | (reset_end & start)):
+            m.d.comb += happened[Status.RESET].eq(1)
+        m.d.sync += errors.eq((errors & ~self.errors_clear) | happened)
+
+        # A set wins over a toggle in the same clock, as in AMD's register files.
+        events = Cat(ends, self.accept) & ier
+        m.d.sync += isr.eq((isr ^ self.isr_toggle) | events)
+        with m.If(reset_end):
+            m.d.sync += isr.eq(0)
+        with m.If(self.gie_write):
+            m.d.sync += gie.eq(self.data[0])
+        with m.If(self.ier_write):
+            m.d.sync += ier.eq(self.data)
+        m.d.sync += interrupt.eq(gie & isr.any())
+
+        m.d.comb += [
+            self.offer.eq(start & ~running & ~done & ~soft_reset),
+            self.soft_reset.eq(soft_reset),
+            self.interrupt.eq(interrupt),
+            self.waiting.eq(start),
+            self.control.eq(Cat(start, done, self.idle & ~start & ~running, ready)),
+            self.gie.eq(gie),
+            self.ier.eq(ier),
+            self.isr.eq(isr),
+            self.last_status.eq(last_status),
+            self.errors.eq(errors),
+            self.jobs.eq(jobs),
+        ]
+        return m
+
+
+class Registers(wiring.Component):
+    """The register file behind the AXI4-Lite port, and the state of the job hand-over.
+
+    Writes and reads are independent, one of each at a time. AW and W may come in either order; a
+    write acts in the clock after the later of the two and is answered one clock later; a read is
+    answered in the third clock after AR and returns the state of the first, so a read accepted
+    after a write was accepted sees its effect. Byte strobes are honoured; the two low address bits
+    are ignored. SLVERR answers, without effect, any access to an unmapped word, a write to a
+    read-only register, and a write to an argument while START is set (the job on offer must not
+    change).
+
+    With an idle accelerator a job is accepted at the second clock edge after the edge that takes
+    the later of AW and W of the START write; `interrupt` is a flip-flop that rises one clock after
+    DONE.
+
+    Arguments keep their values through resets: they are data, not state, and a small RAM holds a
+    copy for reading back because a multiplexer of their registers would cost five times more.
+
+    Parameters
+    ----------
+    config : HeadConfig
+
+    Members
+    -------
+    awaddr ... rready
+        The AXI4-Lite pins of `hw.axi.lite_slave_members`; xPROT is ignored.
+    interrupt : Out(1)
+        High while GIE is set and ISR is not zero.
+    start : Out(stream.Signature(JOB_LAYOUT))
+        The job on offer: while START is set, none runs, DONE is clear and no soft reset is on. Only
+        a soft reset withdraws it. The transfer clears START.
+    done : In(1)
+        The job that was taken has ended with `status` (one clock).
+    status : In(8)
+        A code of `hw.status.Status`.
+    idle : In(1)
+        The accelerator has nothing to do. It may lag behind `start` and `done`.
+    soft_reset : Out(1)
+        High from the write of RESET to `reset_done`.
+    reset_done : In(1)
+        All bursts are drained and the accelerator is reset (one clock). A job that was taken and
+        has not ended by then ends now, with status RESET; a job on offer is dropped.
+    jobs : Out(32)
+        Jobs ended so far.
+    counters : In(ArrayLayout(64, len(COUNTERS)))
+    """
+
+    def __init__(self, config: HeadConfig):
+        self.config = config
+        super().__init__(
+            lite_slave_members(ADDRESS_BITS)
+            | {
+                "interrupt": Out(1),
+                "start": Out(stream.Signature(JOB_LAYOUT)),
+                "done": In(1),
+                "status": In(STATUS_BITS),
+                "idle": In(1),
+                "soft_reset": Out(1),
+                "reset_done": In(1),
+                "jobs": Out(WORD_BITS),
+                "counters": In(data.ArrayLayout(COUNTER_BITS, len(COUNTERS))),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.write_port = write_port = LiteWritePort()
+        m.submodules.read_port = read_port = LiteReadPort()
+        m.submodules.control = control = JobControl()
+        for port in (write_port, read_port):
+            for name, member in lite_slave_members(ADDRESS_BITS).items():
+                if name in port.signature.members:
+                    inner, outer = getattr(port, name), getattr(self, name)
+                    m.d.comb += inner.eq(outer) if member.flow is In else outer.eq(inner)
+
+        for name in ("done", "status", "idle", "reset_done"):
+            m.d.comb += getattr(control, name).eq(getattr(self, name))
+        for name in ("soft_reset", "interrupt", "jobs"):
+            m.d.comb += getattr(self, name).eq(getattr(control, name))
+
+        job = Signal(JOB_LAYOUT, reset_less=True)
+        m.d.comb += [
+            self.start.payload.eq(job),
+            self.start.valid.eq(control.offer),
+            control.accept.eq(self.start.valid & self.start.ready),
+        ]
+        m.submodules.arguments = arguments = memory.Memory(
+            shape=WORD_BITS,
+            depth=1 << (len(ARGUMENT_REGISTERS) - 1).bit_length(),
+            init=[],
+            attrs={"ram_style": "distributed"},
+        )
+        self._elaborate_write(m, write_port, control, job, arguments.write_port(granularity=8))
+        self._elaborate_read(m, read_port, control, arguments.read_port(domain="comb"))
+        return m
+
+    def _elaborate_write(self, m, port, control, job, copy):
+        """Decode writes: `control` bits, `job` arguments and their `copy` for reading."""
+        writable = Signal()
+        selected = {
+            register.name: Signal(name=f"select_{register.name.lower()}")
+            for register in REGISTERS
+            if register.access is not Access.READ
+        }
+        with m.Switch(port.word):
+            for name, select in selected.items():
+                with m.Case(_word(name)):
+                    m.d.comb += [select.eq(1), writable.eq(1)]
+
+        is_argument = Signal()
+        argument_strobe = Signal(WORD_BYTES)
+        with m.Switch(port.word):
+            for index, register in enumerate(ARGUMENT_REGISTERS):
+                with m.Case(_word(register.name)):
+                    m.d.comb += [is_argument.eq(1), copy.addr.eq(index)]
+        with m.If(port.write & is_argument & ~control.waiting):
+            m.d.comb += argument_strobe.eq(port.strobe)
+        m.d.comb += [copy.data.eq(port.data), copy.en.eq(argument_strobe)]
+        for index, register in enumerate(ARGUMENT_REGISTERS):
+            word = job.as_value().word_select(index, WORD_BITS)
+            for byte in range(WORD_BYTES):
+                with m.If(selected[register.name] & argument_strobe[byte]):
+                    m.d.sync += word.word_select(byte, 8).eq(port.data.word_select(byte, 8))
+        m.d.comb += port.error.eq(~writable | (is_argument & control.waiting))
+
+        def written(name, bits):
+            """The low `bits` bits written 1 to a register; all of them lie in two bytes."""
+            mask = Cat(port.strobe[bit // 8] for bit in range(bits))
+            return Mux(port.write & selected[name], port.data[:bits] & mask, 0)
+
+        low_byte = port.write & port.strobe[0]
+        control_bits = written("CONTROL", len(Control))
+        m.d.comb += [
+            control.start_write.eq((control_bits & Control.START).any()),
+            control.continue_write.eq((control_bits & Control.CONTINUE).any()),
+            control.reset_write.eq(written("RESET", 1)),
+            control.gie_write.eq(low_byte & selected["GIE"]),
+            control.ier_write.eq(low_byte & selected["IER"]),
+            control.data.eq(port.data),
+            control.isr_toggle.eq(written("ISR", len(Event))),
+            control.errors_clear.eq(written("ERRORS", len(Error))),
+        ]
+
+    def _elaborate_read(self, m, port, control, copy):
+        """The read multiplexer: decode, then a word per kind of register, then OR."""
+        words = {
+            "CONTROL": control.control,
+            "GIE": control.gie,
+            "IER": control.ier,
+            "ISR": control.isr,
+            "RESET": control.soft_reset,
+            "STATUS": control.last_status,
+            "ERRORS": control.errors,
+            "JOBS": control.jobs,
+        }
+        constants = identification(self.config)
+        kinds = (
+            ("state", [_word(name) for name in words]),
+            ("constant", [_word(name) for name in constants]),
+            ("argument", [_word(register.name) for register in ARGUMENT_REGISTERS]),
+            ("counter_low", [_word(register.name) for register in COUNTER_REGISTERS[::2]]),
+            ("counter_high", [_word(register.name) for register in COUNTER_REGISTERS[1::2]]),
+        )
+        is_kind = {kind: Signal(name=f"is_{kind}", reset_less=True) for kind, _ in kinds}
+        index = Signal(range(max(len(members) for _, members in kinds)), reset_less=True)
+        m.d.sync += [select.eq(0) for select in is_kind.values()]
+        with m.Switch(port.word):
+            for kind, members in kinds:
+                for number, word in enumerate(members):
+                    with m.Case(word):
+                        m.d.sync += [is_kind[kind].eq(1), index.eq(number)]
+            with m.Default():
+                m.d.sync += index.eq(0)
+
+        counter = _multiplexer(list(self.counters), index)
+        sources = {
+            "state": _multiplexer(list(words.values()), index),
+            "constant": _multiplexer(
+                [Const(value, WORD_BITS) for value in constants.values()], index
+            ),
+            "argument": copy.data,
+            "counter_low": counter[:WORD_BITS],
+        }
+        m.d.comb += copy.addr.eq(index)
+        held = Signal(COUNTER_BITS - WORD_BITS, reset_less=True)
+        with m.If(port.select & is_kind["counter_low"]):
+            m.d.sync += held.eq(counter[WORD_BITS:])
+        # Cleared unless selected: the second stage is an OR of few words.
+        selected = []
+        for kind, value in sources.items():
+            selected.append(word := Signal(WORD_BITS, name=f"{kind}_word", reset_less=True))
+            m.d.sync += word.eq(Mux(is_kind[kind], value, 0))
+        hold_selected = Signal(reset_less=True)
+        mapped = Signal(reset_less=True)
+        m.d.sync += [
+            hold_selected.eq(is_kind["counter_high"]),
+            mapped.eq(Cat(is_kind.values()).any()),
+        ]
+        selected.append(Mux(hold_selected, held, 0))
+        m.d.comb += [port.data.eq(reduce(or_, selected)), port.error.eq(~mapped)]

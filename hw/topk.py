@@ -1,0 +1,228 @@
+"""The exact top-k: a pipelined heap that keeps the best rows of a job."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.config import HeadConfig
+from hw.results import EntryLayout
+from hw.rows import RowLayout
+from hw.topk_engine import (
+    SiftEngine,
+    fill_layout,
+    heap_levels,
+    operation_layout,
+)
+
+
+class TopK(wiring.Component):
+    """Keeps the `k` best rows of a job: higher score first, then lower id.
+
+    Rows and slots are compared as one unsigned key: score in offset binary, then the inverted id.
+    All zeros is an empty slot, below every row; all ones is a full one, above every row. No row has
+    these keys, since `HeadConfig.score_bits` leaves the lowest and the highest score free.
+
+    The slots are a heap with the worst one at its root. A row better than the root replaces it and
+    sifts down; a job for fewer than K results begins with full slots in the rest of the heap. To
+    drain, the root is put out and replaced by a full slot, which sifts down likewise. An operation
+    is on one level of the heap at a time and the next follows behind it, so the logic grows with
+    log K and the rate does not fall with K.
+
+    Throughput: a row that is not among the best so far takes one clock; one that is, at most
+    ``insert_interval`` clocks. Records leave at that interval, too, the first one at most
+    ``insert_interval + 4`` clocks after `drain`.
+
+    Clearing writes two slots a clock, half of K rounded up to a power of two, and takes
+    ``2 * engines + 3`` clocks besides, an engine being two levels of the heap.
+
+    Parameters
+    ----------
+    config : HeadConfig
+        `k` is the number of slots; `insert_interval` 6 has shorter paths than 4.
+
+    Members
+    -------
+    k : In
+        Results of the job, 1..K, stable from `clear` to the last record.
+    clear : In
+        One clock: begin a job. What is left of the one before is dropped, a waiting record too.
+    ready : Out
+        Neither clearing nor draining.
+    i : In(stream of RowLayout)
+        Rows of the job in any order, each id at most once.
+    drain : In
+        One clock, after the last row was taken and while `ready`: put out the result.
+    o : Out(stream of EntryLayout)
+        `k` records, slots without a row first, then rows from the worst to the best.
+    inserted : Out
+        A row went into the heap in the clock before.
+    """
+
+    def __init__(self, config: HeadConfig):
+        self.config = config
+        self.levels = heap_levels(config.k)
+        super().__init__(
+            {
+                "k": In(range(config.k + 1)),
+                "clear": In(1),
+                "ready": Out(1),
+                "i": In(stream.Signature(RowLayout(config))),
+                "drain": In(1),
+                "o": Out(stream.Signature(EntryLayout(config))),
+                "inserted": Out(1),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        key_bits = config.id_bits + config.score_bits
+        interval = config.insert_interval
+        last_pair = self.levels[-1].first + self.levels[-1].pairs - 1 if self.levels else 0
+        pair_bits = max(1, last_pair.bit_length())
+        root = Signal(key_bits, reset_less=True)
+        candidate = Signal(key_bits, reset_less=True)
+        pending = Signal()
+        filling = Signal()
+        fill_empty = Signal(reset_less=True)
+        running = Signal()
+        draining = Signal()
+        accepted = Signal()
+        pop = Signal()
+
+        # What comes first of all: the first engine or, with a single slot, the root alone.
+        entry = Signal(operation_layout(key_bits, pair_bits))
+        fill = Signal(fill_layout(pair_bits))
+        engines = [
+            SiftEngine(
+                key_bits,
+                pair_bits,
+                interval,
+                self.levels[index : index + 2],
+                last=index + 2 >= len(self.levels),
+            )
+            for index in range(0, len(self.levels), 2)
+        ]
+        if engines:
+            self._connect_engines(m, engines, entry, fill)
+            phase = engines[0].phase
+            root_write, root_key = engines[0].up.valid, engines[0].up.key
+            # The root is compared again when it holds still and the engine is free in the clock
+            # after, which is one clock before its last phase ends.
+            busy = phase[: max(interval // 2, interval - 1)].any()
+            unsettled = phase[: interval - 2].any()
+        else:
+            key = Signal(key_bits, reset_less=True)
+            swap = Signal()
+            with m.If(entry.load):
+                m.d.sync += key.eq(entry.key)
+            m.d.sync += swap.eq(entry.valid & ~filling)
+            root_write, root_key = swap, key
+            busy = unsettled = swap
+        with m.If(root_write | filling):
+            m.d.sync += root.eq(root_key)
+
+        # A row waits here until it is compared; not with a root that is about to change.
+        score = self.i.payload.score.as_unsigned()
+        key_in = Cat(~self.i.payload.id, score[:-1], ~score[-1])
+        taking = Signal()
+        m.d.comb += [
+            taking.eq(~pending | ~busy),
+            self.i.ready.eq(taking & running),
+            accepted.eq(pending & ~busy & (candidate > root)),
+        ]
+        with m.If(filling):
+            m.d.sync += [pending.eq(0), candidate.eq(0)]
+        with m.Elif(taking):
+            m.d.sync += [pending.eq(self.i.valid & running), candidate.eq(key_in)]
+        m.d.sync += self.inserted.eq(accepted & ~filling)
+
+        full = pop | (filling & ~fill_empty)
+        m.d.comb += [
+            entry.load.eq(~busy | filling),
+            entry.valid.eq(accepted | pop),
+            entry.key.eq(Mux(full, (1 << key_bits) - 1, candidate)),
+            entry.node.eq(self._root_slot),
+        ]
+
+        # Draining. `pop` leaves the same interval between operations as the rows do.
+        left = Signal(range(config.k + 1), reset_less=True)
+        occupied = Signal(reset_less=True)
+        m.d.comb += [
+            pop.eq(self.o.valid & self.o.ready),
+            self.o.payload.id.eq(~root[: config.id_bits]),
+            self.o.payload.score.eq(Cat(root[config.id_bits : -1], ~root[-1]).as_signed()),
+            self.o.payload.occupied.eq(occupied),
+            self.ready.eq(~filling & ~draining),
+        ]
+        m.d.sync += occupied.eq(root[config.id_bits :].any())
+        with m.If(pop):
+            m.d.sync += [self.o.valid.eq(0), left.eq(left - 1)]
+        with m.Elif(draining & ~pending & ~unsettled):
+            m.d.sync += self.o.valid.eq(left != 0)
+            with m.If(left == 0):
+                m.d.sync += draining.eq(0)
+        with m.If(self.drain & running):
+            m.d.sync += [running.eq(0), draining.eq(1), left.eq(self.k)]
+        with m.If(self.clear):
+            m.d.sync += [
+                filling.eq(1),
+                fill_empty.eq(0),
+                running.eq(0),
+                draining.eq(0),
+                self.o.valid.eq(0),
+            ]
+        self._fill(m, fill, filling, fill_empty, running, len(engines))
+        return m
+
+    @property
+    def _root_slot(self) -> int:
+        """Number of the root's slot; see `heap_levels`."""
+        return self.levels[0].first if self.levels else 0
+
+    def _connect_engines(self, m, engines, entry, fill):
+        for index, engine in enumerate(engines):
+            m.submodules[f"engine_{index}"] = engine
+            m.d.comb += engine.fill.eq(fill)
+        m.d.comb += engines[0].i.eq(entry)
+        for above, below in zip(engines, engines[1:], strict=False):
+            m.d.comb += [
+                below.i.eq(above.o),
+                below.early_node.eq(above.next_early_node),
+                below.early_enable.eq(above.next_early_enable),
+                above.down.eq(below.up),
+            ]
+
+    def _fill(self, m, fill, filling, fill_empty, running, engines):
+        """Makes the first `k` slots empty and the others full.
+
+        The full key moves into all engines and is written to every pair from the last one down to
+        the one in which slots begin to be empty. Then the empty key follows the same way, from that
+        pair down to the first one.
+        """
+        slots = self.levels[-1].first + self.levels[-1].pairs if self.levels else 1
+        walk = Signal(range(slots + 1), reset_less=True)
+        settle = Signal(range(max(1, engines) + 1), reset_less=True)
+        boundary = Signal(reset_less=True)
+        writes = Signal()
+        odd = self.k[0]
+        empty_halves = Cat(1, odd) if self._root_slot else Cat(odd, 0)
+        m.d.comb += [
+            writes.eq(filling & (settle == 0)),
+            fill.active.eq(filling),
+            fill.pair.eq(walk),
+            fill.halves.eq(Mux(boundary, empty_halves, 0b11) & writes.replicate(2)),
+        ]
+        with m.If(settle != 0):
+            m.d.sync += settle.eq(settle - 1)
+        with m.If(writes):
+            m.d.sync += boundary.eq(0)
+            with m.If(~fill_empty & (walk == self.k[1:])):
+                m.d.sync += [fill_empty.eq(1), boundary.eq(1), settle.eq(max(1, engines))]
+            with m.Elif(walk == 0):
+                m.d.sync += filling.eq(0)
+                m.d.sync += running.eq(1)
+            with m.Else():
+                m.d.sync += walk.eq(walk - 1)
+        with m.If(self.clear):
+            m.d.sync += [walk.eq(slots), settle.eq(max(1, engines)), boundary.eq(0)]

@@ -1,0 +1,144 @@
+"""The AXI4 write master: memory segments and a stream of bus beats in."""
+
+from amaranth.hdl import Module, ResetInserter, Signal, unsigned
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from hw.axi import RESP_OKAY, drive_constant_pins, write_master_members
+from hw.burst import BurstPlanner, segment_layout
+from hw.config import HeadConfig
+from hw.fifo import StreamFIFO
+
+BEATS_BITS = 16
+"""Width of a segment's beat count."""
+MAX_BURST = 16
+"""Most beats of a burst; results are short, and a burst is buffered before it starts."""
+MAX_PENDING = 15
+"""Most bursts that wait for their response."""
+
+
+class Writer(wiring.Component):
+    """Writes beats to the segments of its commands, in order.
+
+    A burst is requested only when all of its beats are in the FIFO, so WVALID is never low inside
+    it and a shared memory port is never blocked. AWVALID and WVALID wait neither for each other nor
+    for the other's READY; the next burst starts when both are accepted.
+    Bursts are incrementing, of whole beats, at most ``min(16, config.max_burst)`` long, and never
+    cross 4 KiB. BREADY is constantly high. No AXI output depends on an AXI input in the same
+    clock.
+
+    Parameters
+    ----------
+    config : HeadConfig
+        ``bus_bits`` and ``max_burst``.
+
+    Members
+    -------
+    command : In
+        Stream of ``{address: 64, beats: 16}``: a byte address aligned to the bus, beats >= 1.
+    i : In
+        Stream of beats. They may come before their command.
+    aw*, w*, b* : the AXI4 pins
+    abort : In
+        While high no AWVALID rises and commands and beats are dropped; bursts whose AWVALID has
+        risen are completed. Once it was high that goes on until the last response has come;
+        commands and beats wait for that when it is low.
+    idle : Out
+        No command, nothing buffered, every burst answered.
+    error : Out
+        Pulse: a response other than OKAY came.
+    beat : Out
+        In this clock a beat is accepted.
+    """
+
+    def __init__(self, config: HeadConfig):
+        self.config = config
+        super().__init__(
+            {
+                "command": In(stream.Signature(segment_layout(BEATS_BITS))),
+                "i": In(stream.Signature(unsigned(config.bus_bits))),
+                "abort": In(1),
+                "idle": Out(1),
+                "error": Out(1),
+                "beat": Out(1),
+            }
+            | write_master_members(config.bus_bits)
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        max_burst = min(MAX_BURST, config.max_burst)
+
+        m.submodules.planner = planner = BurstPlanner(config.bus_bits, BEATS_BITS, max_burst)
+        clear = Signal()
+        # Two bursts, so that one fills while the other is sent.
+        m.submodules.fifo = fifo = ResetInserter(clear)(StreamFIFO(config.bus_bits, 2 * MAX_BURST))
+        drive_constant_pins(m, self, "aw", config.bus_bits)
+
+        # Abort: what the block holds is cleared a clock later, from flip-flops, since that reaches
+        # far; but for the beats of a burst that has begun, until they are sent.
+        sending = Signal()
+        pending = Signal(range(MAX_PENDING + 1))
+        draining = Signal()
+        m.d.comb += [
+            planner.clear.eq(draining),
+            clear.eq(draining & ~sending),
+            planner.command.payload.eq(self.command.payload),
+            planner.command.valid.eq(self.command.valid & ~draining),
+            self.command.ready.eq(self.abort | (planner.command.ready & ~draining)),
+            fifo.i.payload.eq(self.i.payload),
+            fifo.i.valid.eq(self.i.valid & ~draining),
+            self.i.ready.eq(self.abort | (fifo.i.ready & ~draining)),
+        ]
+        m.d.sync += draining.eq(self.abort | (draining & (pending != 0)))
+
+        request = Signal()
+        address = Signal.like(self.awaddr, reset_less=True)
+        burst_len = Signal.like(self.awlen, reset_less=True)
+        burst = planner.o.payload
+        m.d.comb += [
+            self.awaddr.eq(address),
+            self.awlen.eq(burst_len),
+            request.eq(
+                planner.o.valid
+                & (fifo.level > burst.len)
+                & ~self.awvalid
+                & ~sending
+                & (pending != MAX_PENDING)
+                & ~(self.abort | draining)
+            ),
+            planner.o.ready.eq(request),
+        ]
+        with m.If(self.awready):
+            m.d.sync += self.awvalid.eq(0)
+        with m.If(request):
+            m.d.sync += [
+                self.awvalid.eq(1),
+                address.eq(burst.address),
+                burst_len.eq(burst.len),
+            ]
+
+        left = Signal(range(MAX_BURST), reset_less=True)  # beats after this one
+        m.d.comb += [
+            self.wdata.eq(fifo.o.payload),
+            self.wstrb.eq(~0),
+            self.wlast.eq(left == 0),
+            # The newest beat may still be on its way to the FIFO's output when a burst of one
+            # begins; behind a first beat the others follow without a gap.
+            self.wvalid.eq(sending & fifo.o.valid),
+            fifo.o.ready.eq(sending & self.wready),
+            self.beat.eq(self.wvalid & self.wready),
+        ]
+        with m.If(request):
+            m.d.sync += [sending.eq(1), left.eq(burst.len)]
+        with m.Elif(self.beat):
+            m.d.sync += [sending.eq(~self.wlast), left.eq(left - 1)]
+
+        m.d.comb += [
+            self.bready.eq(1),
+            self.error.eq(self.bvalid & (self.bresp != RESP_OKAY)),
+            self.idle.eq(~planner.busy & (fifo.level == 0) & (pending == 0)),
+        ]
+        m.d.sync += pending.eq(pending + request - self.bvalid)
+        return m

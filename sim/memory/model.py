@@ -1,0 +1,149 @@
+"""What a simulated DRAM is like: size, timing, stalls and faults."""
+
+from dataclasses import dataclass, field
+
+CHANNELS = ("ar", "r", "aw", "w", "b")
+WRITE_ORDERS = ("any", "address_first", "data_first")
+
+OKAY, SLVERR, DECERR = 0, 2, 3
+
+
+def _check_range(name: str, value: int, low: int, high: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be in {low}..{high}, got {value}")
+
+
+@dataclass(frozen=True)
+class Stall:
+    """Random stalls of one AXI channel.
+
+    Parameters
+    ----------
+    probability : float
+        That a stall starts in a cycle, 0..1 (exclusive; for a channel that never answers see
+        `Faults.dead`).
+    longest : int
+        Cycles; the lengths of stalls are uniform in 1..longest.
+    seed : int
+        The same seed gives the same stalls.
+    """
+
+    probability: float = 0.0
+    longest: int = 1
+    seed: int = 0
+
+    def __post_init__(self):
+        if not 0 <= self.probability < 1:
+            raise ValueError(f"probability must be at least 0 and below 1, got {self.probability}")
+        _check_range("longest", self.longest, 1, 2**31 - 1)
+        _check_range("seed", self.seed, 0, 2**64 - 1)
+
+
+@dataclass(frozen=True)
+class Stalls:
+    """Stalls of the five AXI channels: of READY on AR, AW and W, of VALID on R and B."""
+
+    ar: Stall = Stall()
+    r: Stall = Stall()
+    aw: Stall = Stall()
+    w: Stall = Stall()
+    b: Stall = Stall()
+
+    @classmethod
+    def everywhere(cls, probability: float, longest: int = 1, seed: int = 0) -> "Stalls":
+        """The same kind of stalls on all channels, each with a seed of its own."""
+        return cls(
+            *(Stall(probability, longest, seed + index) for index in range(len(CHANNELS)))
+        )
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Errors to inject. Numbers count from 0 at the moment the faults are set.
+
+    Parameters
+    ----------
+    read_beats : tuple of int
+        Beats answered with `read_response` (2 SLVERR, 3 DECERR) instead of OKAY.
+    write_responses : tuple of int
+        Write responses replaced by `write_response`.
+    dead : tuple of str
+        Channels that never answer: no READY on ar, aw and w, no VALID on r and b.
+    """
+
+    read_beats: tuple[int, ...] = ()
+    read_response: int = SLVERR
+    write_responses: tuple[int, ...] = ()
+    write_response: int = SLVERR
+    dead: tuple[str, ...] = ()
+
+    def __post_init__(self):
+        for name in ("read_beats", "write_responses"):
+            for number in getattr(self, name):
+                _check_range(name, number, 0, 2**64 - 1)
+        for name in ("read_response", "write_response"):
+            _check_range(name, getattr(self, name), 0, 3)
+        for channel in self.dead:
+            if channel not in CHANNELS:
+                raise ValueError(f"dead must name channels of {CHANNELS}, got {channel!r}")
+
+
+@dataclass(frozen=True)
+class MemoryModel:
+    """A simulated DRAM with one AXI port.
+
+    Parameters
+    ----------
+    base, size : int
+        The window of addresses that is memory, bytes; accesses outside answer DECERR.
+    latency_cycles : int
+        From the handshake of a read address to its first beat, if nothing else is under way.
+        Further beats follow one a clock.
+    max_outstanding : int
+        Read bursts accepted and not completed.
+    write_latency_cycles : int
+        From the last handshake of a write's address and data to its response.
+    max_outstanding_writes : int
+        Write bursts complete and not answered.
+    write_order : "any", "address_first" or "data_first"
+        "any" takes addresses and data as they come, "address_first" no data before its address,
+        "data_first" no address before all of its data.
+    idle_garbage : bool
+        Drive SLVERR, RLAST and junk data while RVALID is low, SLVERR while BVALID is low, which
+        the standard allows and a master must ignore.
+    stalls : Stalls
+    faults : Faults
+
+    Raises
+    ------
+    TypeError, ValueError
+        The message names the parameter, the allowed set and the value.
+    """
+
+    base: int = 0
+    size: int = 1 << 36
+    latency_cycles: int = 40
+    max_outstanding: int = 256
+    write_latency_cycles: int = 8
+    max_outstanding_writes: int = 16
+    write_order: str = "any"
+    idle_garbage: bool = False
+    stalls: Stalls = field(default_factory=Stalls)
+    faults: Faults = field(default_factory=Faults)
+
+    def __post_init__(self):
+        _check_range("base", self.base, 0, 2**64 - 1)
+        _check_range("size", self.size, 1, 2**64 - 1)
+        if self.base + self.size > 2**64:
+            raise ValueError(f"base + size must be at most 2**64, got {self.base + self.size}")
+        # The outputs of the port are registers, so the next cycle is the earliest.
+        _check_range("latency_cycles", self.latency_cycles, 1, 2**31 - 1)
+        _check_range("write_latency_cycles", self.write_latency_cycles, 1, 2**31 - 1)
+        _check_range("max_outstanding", self.max_outstanding, 1, 2**31 - 1)
+        _check_range("max_outstanding_writes", self.max_outstanding_writes, 1, 2**31 - 1)
+        if self.write_order not in WRITE_ORDERS:
+            raise ValueError(
+                f"write_order must be one of {', '.join(WRITE_ORDERS)}, got {self.write_order!r}"
+            )

@@ -1,0 +1,83 @@
+import random
+
+import pytest
+
+from hw.converter import WidthConverter
+
+from .streams import STALLS, StreamMonitor, receiver, sender, simulate, stalls
+
+
+def split(word, bits, count):
+    return [word >> bits * index & (1 << bits) - 1 for index in range(count)]
+
+
+def run(converter, words, count, give="none", take="none"):
+    entered, left = StreamMonitor(converter.i, "i"), StreamMonitor(converter.o, "o")
+    simulate(
+        converter,
+        sender(converter.i, words, stalls(give, 1)),
+        receiver(converter.o, count, stalls(take, 2)),
+        background=[entered.run, left.run],
+    )
+    return entered, left
+
+
+def narrowing_case(in_bits, out_bits, beats=40):
+    rng = random.Random(in_bits)
+    ratio = in_bits // out_bits
+    words, expected = [], []
+    for index in range(beats):
+        valid = ratio if index % 3 else rng.randint(1, ratio)
+        word = rng.getrandbits(in_bits)
+        words.append({"data": word, "words": valid - 1})
+        expected += split(word, out_bits, valid)
+    return words, expected
+
+
+@pytest.mark.parametrize("take", STALLS)
+@pytest.mark.parametrize("give", STALLS)
+@pytest.mark.parametrize("in_bits, out_bits", [(16, 8), (64, 8), (128, 16)])
+def test_narrowing_gives_the_valid_words_least_significant_first(in_bits, out_bits, give, take):
+    words, expected = narrowing_case(in_bits, out_bits)
+    _, left = run(WidthConverter(in_bits, out_bits), words, len(expected), give, take)
+    assert left.words == expected
+
+
+def test_narrowing_drops_padding_without_a_lost_clock():
+    words, expected = narrowing_case(64, 8)
+    _, left = run(WidthConverter(64, 8), words, len(expected))
+    assert left.bubbles == 0
+
+
+@pytest.mark.parametrize("take", STALLS)
+@pytest.mark.parametrize("give", STALLS)
+@pytest.mark.parametrize("in_bits, out_bits", [(8, 16), (8, 64), (16, 128)])
+def test_widening_puts_the_first_word_least_significant(in_bits, out_bits, give, take):
+    expected = [random.Random(out_bits).getrandbits(out_bits) for _ in range(30)]
+    ratio = out_bits // in_bits
+    words = [part for word in expected for part in split(word, in_bits, ratio)]
+    _, left = run(WidthConverter(in_bits, out_bits), words, len(expected), give, take)
+    assert left.words == expected
+
+
+def test_widening_takes_a_word_per_clock():
+    entered, left = run(WidthConverter(8, 32), range(80), 20)
+    assert entered.bubbles == 0
+    assert left.cycles == [cycle + 1 for cycle in entered.cycles[3::4]]
+
+
+@pytest.mark.parametrize("take", STALLS)
+def test_equal_widths_pass_through(take):
+    _, left = run(WidthConverter(8, 8), range(50), 50, take=take)
+    assert left.words == list(range(50))
+
+
+@pytest.mark.parametrize("widths", [(64, 24), (8, 24), (9, 6)])
+def test_a_ratio_that_is_no_power_of_two_is_refused(widths):
+    with pytest.raises(ValueError, match="power of two, got"):
+        WidthConverter(*widths)
+
+
+def test_a_width_below_one_is_refused():
+    with pytest.raises(ValueError, match="out_bits must be at least 1, got 0"):
+        WidthConverter(8, 0)

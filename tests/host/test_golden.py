@@ -1,0 +1,141 @@
+"""The golden model against plain Python integers and the cases it must get right."""
+
+import numpy as np
+import pytest
+
+from sim import golden
+
+RNG = np.random.default_rng(20)
+
+
+def plain_scores(weights, scales, hidden, group):
+    """The definition, term by term, in Python's unbounded integers."""
+    columns = group or weights.shape[1]
+    return [
+        [
+            sum(
+                int(scales[v, j // columns]) * int(weights[v, j]) * int(vector[j])
+                for j in range(weights.shape[1])
+            )
+            for v in range(len(weights))
+        ]
+        for vector in hidden
+    ]
+
+
+@pytest.mark.parametrize("group", [0, 32])
+@pytest.mark.parametrize("dim", [1, 32, 70])
+@pytest.mark.parametrize(("weight_bits", "hidden_bits"), [(4, 8), (8, 16)])
+def test_scores_equal_the_definition_in_unbounded_integers(group, dim, weight_bits, hidden_bits):
+    half = 2 ** (weight_bits - 1)
+    weights = RNG.integers(-half, half, (9, dim))
+    scales = RNG.integers(-(2**15), 2**15, (9, -(-dim // group) if group else 1))
+    top = 2 ** (hidden_bits - 1)
+    hidden = RNG.integers(-top, top, (3, dim))
+    result = golden.scores(weights, scales, hidden, group)
+    assert result.dtype == np.int64
+    assert result.tolist() == plain_scores(weights, scales, hidden, group)
+
+
+def test_scores_of_full_range_values_are_exact():
+    weights = np.full((1, 4096), -128, np.int8)
+    ones = np.ones((1, 1), np.uint8)
+    assert golden.scores(weights, ones, np.full((1, 4096), -128, np.int8)).item() == 67_108_864
+    # Odd results just above 2**53 after scaling would be rounded by float64.
+    hidden = np.full((1, 4096), -32767, np.int16)
+    scales = np.full((1, 128), 65535, np.uint16)
+    weights[0, 0] = -127
+    expected = 65535 * 32767 * (4095 * 128 + 127)
+    assert golden.scores(weights, scales, hidden, 32).item() == expected
+
+
+def test_products_are_signed():
+    weights = np.array([[-1, 1]], np.int8)
+    hidden = np.ones((1, 2), np.int16)
+    assert golden.scores(weights, np.ones((1, 1), np.uint8), hidden).item() == 0
+
+
+def test_chunks_of_rows_do_not_change_scores(monkeypatch):
+    weights = RNG.integers(-128, 128, (50, 64))
+    scales = RNG.integers(1, 2**16, (50, 2))
+    hidden = RNG.integers(-32768, 32768, (4, 64))
+    whole = golden.scores(weights, scales, hidden, 32)
+    monkeypatch.setattr(golden, "CHUNK_BYTES", 3 * 8 * 72)
+    assert (golden.scores(weights, scales, hidden, 32) == whole).all()
+
+
+def test_values_beyond_exact_arithmetic_are_refused():
+    wide = np.full((1, 4), 2**30)
+    with pytest.raises(ValueError, match="exact float64"):
+        golden.scores(wide, np.ones((1, 1), int), wide)
+    with pytest.raises(ValueError, match="int64"):
+        golden.scores(np.full((1, 4), 2**20), np.full((1, 1), 2**30), np.full((1, 4), 2**20))
+    with pytest.raises(TypeError, match="weights must be integers"):
+        golden.scores(np.ones((1, 4)), np.ones((1, 1), int), np.ones((1, 4), int))
+
+
+def test_wrong_shapes_are_refused():
+    with pytest.raises(ValueError, match="hidden must have the 4 columns"):
+        golden.scores(np.ones((2, 4), int), np.ones((2, 1), int), np.ones((1, 5), int))
+    with pytest.raises(ValueError, match=r"scales must be \[2, 2\]"):
+        golden.scores(np.ones((2, 40), int), np.ones((2, 1), int), np.ones((1, 40), int), 32)
+
+
+@pytest.mark.parametrize(
+    ("line", "k", "ids"),
+    [
+        ([7, 7, 7, 7], 2, [0, 1]),
+        ([9, 8, 7, 1, 10], 3, [4, 0, 1]),
+        ([-3, -4, -5, -6, -7], 1, [0]),
+        ([-9, -9, -9, -9, -1], 1, [4]),
+        ([1, 2, 3, 4], 4, [3, 2, 1, 0]),
+        ([5, 3, 5, 3, 5], 4, [0, 2, 4, 1]),
+        ([np.iinfo(np.int64).min, 0, np.iinfo(np.int64).max], 3, [2, 1, 0]),
+    ],
+)
+def test_order_is_score_descending_then_id_ascending(line, k, ids):
+    found, best = golden.topk(np.array([line], np.int64), k)
+    assert found.tolist() == [ids]
+    assert best.tolist() == [[line[i] for i in ids]]
+
+
+def test_topk_equals_a_full_sort_with_many_ties():
+    lines = RNG.integers(-20, 20, (30, 400))
+    ids, best = golden.topk(lines, 37)
+    for line, row_ids, row_scores in zip(lines.tolist(), ids.tolist(), best.tolist(), strict=True):
+        order = sorted(range(400), key=lambda i: (-line[i], i))[:37]
+        assert row_ids == order
+        assert row_scores == [line[i] for i in order]
+
+
+def test_fewer_rows_than_k_come_without_filler():
+    ids, best = golden.topk(np.array([[1, 3, 2]]), 8)
+    assert ids.tolist() == [[1, 2, 0]]
+    assert best.tolist() == [[3, 2, 1]]
+
+
+def test_k_below_one_is_refused():
+    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
+        golden.topk(np.zeros((1, 3), int), 0)
+
+
+@pytest.mark.parametrize("step", [1, 7, 64, 500])
+def test_best_rows_do_not_depend_on_the_chunks(step):
+    weights = RNG.integers(-2, 2, (130, 32))
+    scales = np.ones((130, 1), int)
+    hidden = RNG.integers(-3, 3, (5, 32))
+    chunks = [
+        (start, weights[start : start + step], scales[start : start + step])
+        for start in range(0, 130, step)
+    ]
+    ids, best = golden.best_rows(chunks, hidden, 20, 32)
+    expected_ids, expected = golden.topk(golden.scores(weights, scales, hidden, 32), 20)
+    assert (ids == expected_ids).all()
+    assert (best == expected).all()
+
+
+def test_best_rows_fill_places_without_a_row():
+    chunks = [(0, np.array([[2], [3]]), np.ones((2, 1), int))]
+    ids, best = golden.best_rows(chunks, np.array([[1]]), 4)
+    assert ids.tolist() == [[1, 0, -1, -1]]
+    assert best.tolist() == [[3, 2, -(2**63), -(2**63)]]

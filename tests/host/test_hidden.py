@@ -1,0 +1,110 @@
+"""Quantised hidden states and their files."""
+
+import numpy as np
+import pytest
+
+from host.errors import UserError
+from host.hidden import (
+    check_hidden,
+    hidden_buffer,
+    hidden_bytes,
+    load_hidden,
+    quantise_hidden,
+)
+
+
+def test_the_largest_magnitude_becomes_the_largest_value():
+    hidden = np.array([[0.5, -2.0, 1.0], [3.0, 0.0, -1.5]])
+    quantised, scales = quantise_hidden(hidden, 8)
+    assert quantised.dtype == np.int8
+    assert quantised.tolist() == [[32, -127, 64], [127, 0, -64]]
+    assert scales.tolist() == [2.0 / 127, 3.0 / 127]
+
+
+def test_halves_round_to_even():
+    # The scale is exactly 1.
+    quantised, scales = quantise_hidden(np.array([[32767.0, 0.5, 1.5, -0.5, -2.5, 3.5]]), 16)
+    assert scales.tolist() == [1.0]
+    assert quantised.dtype == np.int16
+    assert quantised.tolist() == [[32767, 0, 2, 0, -2, 4]]
+
+
+def test_a_zero_state_gets_scale_one():
+    quantised, scales = quantise_hidden(np.zeros((1, 4)), 16)
+    assert scales.tolist() == [1.0]
+    assert not quantised.any()
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize("largest", [5e-324, 1e-318, 3e-308, 1.0, 1.7e308])
+def test_extreme_magnitudes_stay_in_range(bits, largest):
+    quantised, scales = quantise_hidden(np.array([[largest, -largest, largest / 3]]), bits)
+    top = 2 ** (bits - 1) - 1
+    assert np.isfinite(scales).all() and (scales > 0).all()
+    assert quantised[0, 0] == -quantised[0, 1]
+    assert 0 <= quantised[0, 0] <= top
+    if largest > 1e-300:
+        assert quantised[0, 0] == top
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_values_that_are_not_finite_name_their_row(bad):
+    hidden = np.zeros((3, 4), np.float32)
+    hidden[2, 1] = bad
+    with pytest.raises(ValueError, match="hidden: row 2 holds NaN or infinity"):
+        check_hidden(hidden, 4)
+
+
+def test_one_state_is_a_batch_of_one():
+    assert check_hidden(np.zeros(4, np.float16), 4).shape == (1, 4)
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 4), (1, 2, 3)])
+def test_a_wrong_shape_shows_both_shapes(shape):
+    with pytest.raises(UserError, match=r"expected \[N, 3\], found \["):
+        check_hidden(np.zeros(shape), 3)
+
+
+def test_values_that_are_no_numbers_are_refused():
+    with pytest.raises(TypeError, match="real numbers"):
+        check_hidden(np.array([["a", "b"]]), 2)
+
+
+def test_a_state_in_memory_is_little_endian_and_padded_with_zeros():
+    assert hidden_bytes(36, 16, 16) == 80
+    buffer = hidden_buffer(np.array([1, -2, 300], np.int16), 16)
+    assert buffer.tobytes() == bytes([1, 0, 254, 255, 44, 1]) + bytes(10)
+
+
+def test_states_are_read_from_npy_and_npz(tmp_path):
+    states = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.save(tmp_path / "a.npy", states)
+    np.savez(tmp_path / "a.npz", hidden=states, other=states + 1)
+    assert (load_hidden(tmp_path / "a.npy") == states).all()
+    assert (load_hidden(tmp_path / "a.npz") == states).all()
+    assert (load_hidden(tmp_path / "a.npz", "other") == states + 1).all()
+
+
+def test_a_missing_array_names_the_arrays_there_are(tmp_path):
+    np.savez(tmp_path / "a.npz", states=np.zeros((1, 3)), more=np.zeros(1))
+    with pytest.raises(UserError, match=r"a.npz: has no array 'hidden' \(found states, more\)"):
+        load_hidden(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("cut", [0, 4, 100, 300])
+@pytest.mark.parametrize("name", ["a.npy", "a.npz"])
+def test_a_cut_file_is_named(tmp_path, name, cut):
+    path = tmp_path / name
+    states = np.ones((40, 30), np.float32)
+    if name == "a.npy":
+        np.save(path, states)
+    else:
+        np.savez(path, hidden=states)
+    path.write_bytes(path.read_bytes()[:cut])
+    with pytest.raises(UserError, match=name):
+        load_hidden(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(UserError, match="none.npy: cannot be read: No such file"):
+        load_hidden(tmp_path / "none.npy")
