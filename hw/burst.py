@@ -94,27 +94,32 @@ class BurstPlanner(wiring.Component):
         burst = Signal(BURST_LAYOUT, reset_less=True)
         m.d.comb += [
             last.eq(near & (tail <= reach)),
-            step.eq(working & reached & ~self.o.valid),
             self.o.payload.eq(burst),
         ]
-        with m.If(self.command.valid & self.command.ready):
+        # The data path moves whenever it may, valid or not: its enables, which reach far, come from
+        # a few flip-flops.
+        with m.If(~working):
             m.d.sync += [
-                working.eq(1),
+                working.eq(self.command.valid),
                 position.eq(self.command.payload.address[self.size :]),
                 remaining.eq(self.command.payload.beats),
             ]
-        with m.If(self.o.ready):
-            m.d.sync += self.o.valid.eq(0)
-        m.d.sync += reached.eq(working & ~step)
-        with m.If(step):
+        with m.Elif(reached & ~self.o.valid):
+            m.d.comb += step.eq(1)
             m.d.sync += [
-                self.o.valid.eq(1),
-                burst.address.eq(position << self.size),
-                burst.len.eq(Mux(last, tail, reach)),
                 position.eq(position + reach + 1),
                 remaining.eq(remaining - reach - 1),
                 working.eq(~last),
             ]
+        m.d.sync += reached.eq(working & ~step)
+        with m.If(~self.o.valid):
+            m.d.sync += [
+                self.o.valid.eq(step),
+                burst.address.eq(position << self.size),
+                burst.len.eq(Mux(last, tail, reach)),
+            ]
+        with m.Elif(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
         with m.If(self.clear):
             m.d.sync += [working.eq(0), reached.eq(0), self.o.valid.eq(0)]
         return m

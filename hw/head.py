@@ -25,6 +25,16 @@ CONTROL_PREFIX = "s_axi_control_"
 MEMORY_PREFIX = "m_axi_gmem0_"
 
 
+def head_members(config: HeadConfig) -> dict:
+    """The pins of the accelerator, as members of its signature."""
+    return (
+        {"ap_clk": In(1), "ap_rst_n": In(1), "interrupt": Out(1)}
+        | lite_slave_members(ADDRESS_BITS, CONTROL_PREFIX)
+        | read_master_members(config.bus_bits, MEMORY_PREFIX)
+        | write_master_members(config.bus_bits, MEMORY_PREFIX)
+    )
+
+
 class Head(wiring.Component):
     """The language-model head: streams the packed vocabulary and keeps the best `k` rows.
 
@@ -49,12 +59,7 @@ class Head(wiring.Component):
 
     def __init__(self, config: HeadConfig):
         self.config = config
-        super().__init__(
-            {"ap_clk": In(1), "ap_rst_n": In(1), "interrupt": Out(1)}
-            | lite_slave_members(ADDRESS_BITS, CONTROL_PREFIX)
-            | read_master_members(config.bus_bits, MEMORY_PREFIX)
-            | write_master_members(config.bus_bits, MEMORY_PREFIX)
-        )
+        super().__init__(head_members(config))
 
     def _connect_pins(self, m, block, prefix, members):
         for name, member in members.items():

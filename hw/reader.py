@@ -110,26 +110,21 @@ class Reader(wiring.Component):
             m.d.sync += room.eq(room_beats)
 
         request = Signal()
+        free = Signal()
         address = Signal.like(self.araddr, reset_less=True)
         burst_len = Signal.like(self.arlen, reset_less=True)
         burst = planner.o.payload
         m.d.comb += [
             self.araddr.eq(address),
             self.arlen.eq(burst_len),
-            request.eq(
-                planner.o.valid
-                & (room > burst.len)
-                & (~self.arvalid | self.arready)
-                & ~(self.abort | draining)
-            ),
+            free.eq(~self.arvalid | self.arready),
+            request.eq(planner.o.valid & (room > burst.len) & free & ~(self.abort | draining)),
             planner.o.ready.eq(request),
         ]
         m.d.sync += reserve.eq(request)
-        with m.If(self.arready):
-            m.d.sync += self.arvalid.eq(0)
-        with m.If(request):
+        with m.If(free):
             m.d.sync += [
-                self.arvalid.eq(1),
+                self.arvalid.eq(request),
                 address.eq(burst.address),
                 burst_len.eq(burst.len),
             ]

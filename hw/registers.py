@@ -32,6 +32,9 @@ WORD_BITS = 32
 WORD_BYTES = WORD_BITS // 8
 STATUS_BITS = 8
 
+BANK_SIZE = 4
+"""Counters that share a word of the read multiplexer's first stage."""
+
 JOB_LAYOUT = data.StructLayout(
     {
         "rows": 32,
@@ -53,13 +56,34 @@ def _word(name):
     return OFFSETS[name] // WORD_BYTES
 
 
-def _multiplexer(values, index):
-    """Value number `index`, as a balanced tree; any of `values` for an index past the end."""
-    if len(values) == 1:
-        return values[0]
-    half = 1 << (len(values) - 1).bit_length() - 1
-    low = _multiplexer(values[:half], index)
-    return Mux(index[half.bit_length() - 1], _multiplexer(values[half:], index), low)
+def _multiplexer(values, word):
+    """The one of `values`, by register name, at a word address; anything for other addresses.
+
+    A tree over the bits of the address that tell the registers apart.
+    """
+
+    def tree(entries, bit):
+        if len(entries) == 1:
+            return entries[0][1]
+        halves = [[entry for entry in entries if entry[0] >> bit & 1 == side] for side in (0, 1)]
+        if not all(halves):
+            return tree(entries, bit - 1)
+        low, high = (tree(half, bit - 1) for half in halves)
+        return Mux(word[bit], high, low)
+
+    return tree([(_word(name), value) for name, value in values.items()], len(word) - 1)
+
+
+def _argument_slot(m, word):
+    """Where the copy of an argument is: aligned groups of four words follow each other."""
+    groups = sorted({_word(register.name) >> 2 for register in ARGUMENT_REGISTERS})
+    group = Signal(range(len(groups)))
+    bits = groups[-1].bit_length()
+    with m.Switch(word[2 : 2 + bits]):
+        for index, value in enumerate(groups):
+            with m.Case(value):
+                m.d.comb += group.eq(index)
+    return Cat(word[:2], group)
 
 
 def _lite_members(*channels):
@@ -76,8 +100,8 @@ class LiteWritePort(wiring.Component):
     awaddr ... bready
         The AW, W and B pins.
     write : Out(1)
-        One clock per write; the following describe it. It is the clock after the later of the
-        two handshakes.
+        One clock per write, the second after the later of the two handshakes. The following
+        describe it and are stable from the clock before.
     word : Out(ADDRESS_BITS - 2)
         Word address.
     data : Out(32)
@@ -103,6 +127,7 @@ class LiteWritePort(wiring.Component):
         m = Module()
         have_address = Signal()
         have_data = Signal()
+        write = Signal()
         word = Signal(self.word.shape(), reset_less=True)
         value = Signal(WORD_BITS, reset_less=True)
         strobe = Signal(WORD_BYTES, reset_less=True)
@@ -113,7 +138,8 @@ class LiteWritePort(wiring.Component):
             m.d.sync += [have_address.eq(1), word.eq(self.awaddr[2:])]
         with m.If(self.wvalid & self.wready):
             m.d.sync += [have_data.eq(1), value.eq(self.wdata), strobe.eq(self.wstrb)]
-        with m.If(self.write):
+        m.d.sync += write.eq(have_address & have_data & ~write & ~bvalid)
+        with m.If(write):
             m.d.sync += [bvalid.eq(1), bresp.eq(Mux(self.error, RESP_SLVERR, RESP_OKAY))]
         with m.If(self.bvalid & self.bready):
             m.d.sync += [bvalid.eq(0), have_address.eq(0), have_data.eq(0)]
@@ -123,7 +149,7 @@ class LiteWritePort(wiring.Component):
             self.wready.eq(~have_data),
             self.bvalid.eq(bvalid),
             self.bresp.eq(bresp),
-            self.write.eq(have_address & have_data & ~bvalid),
+            self.write.eq(write),
             self.word.eq(word),
             self.data.eq(value),
             self.strobe.eq(strobe),
@@ -193,7 +219,7 @@ class LiteReadPort(wiring.Component):
         return m
 
 
-class JobControl(wiring.Component):
+class ControlRegisters(wiring.Component):
     """Job hand-over, job status, interrupt and soft reset: the bits of the control registers.
 
     Members
@@ -379,7 +405,7 @@ class Registers(wiring.Component):
         m = Module()
         m.submodules.write_port = write_port = LiteWritePort()
         m.submodules.read_port = read_port = LiteReadPort()
-        m.submodules.control = control = JobControl()
+        m.submodules.control = control = ControlRegisters()
         for port in (write_port, read_port):
             for name, member in lite_slave_members(ADDRESS_BITS).items():
                 if name in port.signature.members:
@@ -399,7 +425,7 @@ class Registers(wiring.Component):
         ]
         m.submodules.arguments = arguments = memory.Memory(
             shape=WORD_BITS,
-            depth=1 << (len(ARGUMENT_REGISTERS) - 1).bit_length(),
+            depth=16,
             init=[],
             attrs={"ram_style": "distributed"},
         )
@@ -409,35 +435,32 @@ class Registers(wiring.Component):
 
     def _elaborate_write(self, m, port, control, job, copy):
         """Decode writes: `control` bits, `job` arguments and their `copy` for reading."""
-        writable = Signal()
-        selected = {
-            register.name: Signal(name=f"select_{register.name.lower()}")
-            for register in REGISTERS
-            if register.access is not Access.READ
-        }
-        with m.Switch(port.word):
-            for name, select in selected.items():
-                with m.Case(_word(name)):
-                    m.d.comb += [select.eq(1), writable.eq(1)]
+        selected = {}
+        for register in REGISTERS:
+            if register.access is not Access.READ:
+                select = Signal(name=f"select_{register.name.lower()}", reset_less=True)
+                m.d.sync += select.eq(port.word == _word(register.name))
+                selected[register.name] = select
+        arguments = [selected[register.name] for register in ARGUMENT_REGISTERS]
+        is_argument = Cat(arguments).any()
+        m.d.comb += port.error.eq(~Cat(selected.values()).any() | (is_argument & control.waiting))
 
-        is_argument = Signal()
-        argument_strobe = Signal(WORD_BYTES)
-        with m.Switch(port.word):
-            for index, register in enumerate(ARGUMENT_REGISTERS):
-                with m.Case(_word(register.name)):
-                    m.d.comb += [is_argument.eq(1), copy.addr.eq(index)]
-        with m.If(port.write & is_argument & ~control.waiting):
-            m.d.comb += argument_strobe.eq(port.strobe)
-        m.d.comb += [copy.data.eq(port.data), copy.en.eq(argument_strobe)]
-        for index, register in enumerate(ARGUMENT_REGISTERS):
+        strobe = Signal(WORD_BYTES)
+        with m.If(port.write & ~control.waiting):
+            m.d.comb += strobe.eq(port.strobe)
+        for index, select in enumerate(arguments):
             word = job.as_value().word_select(index, WORD_BITS)
             for byte in range(WORD_BYTES):
-                with m.If(selected[register.name] & argument_strobe[byte]):
+                with m.If(select & strobe[byte]):
                     m.d.sync += word.word_select(byte, 8).eq(port.data.word_select(byte, 8))
-        m.d.comb += port.error.eq(~writable | (is_argument & control.waiting))
+        m.d.comb += [
+            copy.addr.eq(_argument_slot(m, port.word)),
+            copy.data.eq(port.data),
+            copy.en.eq(Mux(is_argument, strobe, 0)),
+        ]
 
         def written(name, bits):
-            """The low `bits` bits written 1 to a register; all of them lie in two bytes."""
+            """The low `bits` bits of what is written to a register, bytes not written as zero."""
             mask = Cat(port.strobe[bit // 8] for bit in range(bits))
             return Mux(port.write & selected[name], port.data[:bits] & mask, 0)
 
@@ -455,8 +478,12 @@ class Registers(wiring.Component):
         ]
 
     def _elaborate_read(self, m, port, control, copy):
-        """The read multiplexer: decode, then a word per kind of register, then OR."""
-        words = {
+        """The read multiplexer: decode, one word from each of few banks, then OR.
+
+        A bank's word is zero unless it has what is read. Counters are in banks of four, the size
+        of multiplexer that wastes no part of a LUT; everything else, which has few bits, is in one.
+        """
+        state = {
             "CONTROL": control.control,
             "GIE": control.gie,
             "IER": control.ier,
@@ -466,48 +493,51 @@ class Registers(wiring.Component):
             "ERRORS": control.errors,
             "JOBS": control.jobs,
         }
-        constants = identification(self.config)
-        kinds = (
-            ("state", [_word(name) for name in words]),
-            ("constant", [_word(name) for name in constants]),
-            ("argument", [_word(register.name) for register in ARGUMENT_REGISTERS]),
-            ("counter_low", [_word(register.name) for register in COUNTER_REGISTERS[::2]]),
-            ("counter_high", [_word(register.name) for register in COUNTER_REGISTERS[1::2]]),
-        )
-        is_kind = {kind: Signal(name=f"is_{kind}", reset_less=True) for kind, _ in kinds}
-        index = Signal(range(max(len(members) for _, members in kinds)), reset_less=True)
-        m.d.sync += [select.eq(0) for select in is_kind.values()]
-        with m.Switch(port.word):
-            for kind, members in kinds:
-                for number, word in enumerate(members):
-                    with m.Case(word):
-                        m.d.sync += [is_kind[kind].eq(1), index.eq(number)]
-            with m.Default():
-                m.d.sync += index.eq(0)
-
-        counter = _multiplexer(list(self.counters), index)
-        sources = {
-            "state": _multiplexer(list(words.values()), index),
-            "constant": _multiplexer(
-                [Const(value, WORD_BITS) for value in constants.values()], index
-            ),
-            "argument": copy.data,
-            "counter_low": counter[:WORD_BITS],
+        constants = {
+            name: Const(value, WORD_BITS) for name, value in identification(self.config).items()
         }
-        m.d.comb += copy.addr.eq(index)
+        counters = {
+            register.name: value
+            for register, value in zip(COUNTER_REGISTERS[::2], self.counters, strict=True)
+        }
         held = Signal(COUNTER_BITS - WORD_BITS, reset_less=True)
-        with m.If(port.select & is_kind["counter_low"]):
-            m.d.sync += held.eq(counter[WORD_BITS:])
-        # Cleared unless selected: the second stage is an OR of few words.
-        selected = []
-        for kind, value in sources.items():
-            selected.append(word := Signal(WORD_BITS, name=f"{kind}_word", reset_less=True))
-            m.d.sync += word.eq(Mux(is_kind[kind], value, 0))
-        hold_selected = Signal(reset_less=True)
-        mapped = Signal(reset_less=True)
-        m.d.sync += [
-            hold_selected.eq(is_kind["counter_high"]),
-            mapped.eq(Cat(is_kind.values()).any()),
+        argument = Signal(WORD_BITS, reset_less=True)
+        m.d.comb += copy.addr.eq(_argument_slot(m, port.word))
+        m.d.sync += argument.eq(copy.data)
+
+        def decoded(names, label):
+            select = Signal(name=f"is_{label}", reset_less=True)
+            m.d.sync += select.eq(port.word.matches(*map(_word, names)))
+            return select
+
+        is_state = decoded(state, "state")
+        is_constant = decoded(constants, "constant")
+        is_argument = decoded((register.name for register in ARGUMENT_REGISTERS), "argument")
+        is_high = decoded((register.name for register in COUNTER_REGISTERS[1::2]), "counter_high")
+        banks = [
+            Mux(is_state, _multiplexer(state, port.word), 0)
+            | Mux(is_constant, _multiplexer(constants, port.word), 0)
+            | Mux(is_argument, argument, 0)
+            | Mux(is_high, held, 0)
         ]
-        selected.append(Mux(hold_selected, held, 0))
-        m.d.comb += [port.data.eq(reduce(or_, selected)), port.error.eq(~mapped)]
+        is_counter = []
+        for first in range(0, len(counters), BANK_SIZE):
+            bank = dict(list(counters.items())[first : first + BANK_SIZE])
+            is_counter.append(decoded(bank, f"bank{len(banks)}"))
+            banks.append(Mux(is_counter[-1], _multiplexer(bank, port.word), 0))
+
+        words = []
+        for bank in banks:
+            words.append(word := Signal(COUNTER_BITS, name=f"word{len(words)}", reset_less=True))
+            m.d.sync += word.eq(bank)
+        merged = reduce(or_, words)
+        is_counter = Cat(is_counter).any()
+        mapped = Signal(reset_less=True)
+        hold = Signal()
+        m.d.sync += [
+            mapped.eq(is_state | is_constant | is_argument | is_high | is_counter),
+            hold.eq(port.select & is_counter),
+        ]
+        with m.If(hold):
+            m.d.sync += held.eq(merged[WORD_BITS:])
+        m.d.comb += [port.data.eq(merged), port.error.eq(~mapped)]

@@ -88,6 +88,10 @@ class Unpacker(wiring.Component):
                 slices_left.eq(plan.row_beats),
             ]
 
+        # A clock late, when the first tile has been loaded from the complete plan.
+        planned = Signal()
+        m.d.sync += planned.eq(self.plan_ready)
+
         with m.FSM(name="section"):
             with m.State("DONE"):
                 m.d.comb += self.i.ready.eq(1)
@@ -102,10 +106,13 @@ class Unpacker(wiring.Component):
                     m.next = "HIDDEN"
             with m.State("HIDDEN"):
                 m.d.comb += [self.hidden.valid.eq(self.i.valid), self.i.ready.eq(self.hidden.ready)]
+                m.d.sync += [tiles_left.eq(plan.tiles), load_tile(plan.tiles == 1)]
                 with m.If(transfer):
                     m.d.sync += hidden_left.eq(hidden_left - 1)
                     with m.If(hidden_left == 1):
                         m.next = "PLAN"
+                        with m.If(planned):
+                            m.next = "HEADER"
             with m.State("PLAN"):
                 m.d.sync += [tiles_left.eq(plan.tiles), load_tile(plan.tiles == 1)]
                 with m.If(self.plan_ready):

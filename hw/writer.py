@@ -110,14 +110,14 @@ class Writer(wiring.Component):
             ),
             planner.o.ready.eq(request),
         ]
-        with m.If(self.awready):
-            m.d.sync += self.awvalid.eq(0)
-        with m.If(request):
+        with m.If(~self.awvalid):
             m.d.sync += [
-                self.awvalid.eq(1),
+                self.awvalid.eq(request),
                 address.eq(burst.address),
                 burst_len.eq(burst.len),
             ]
+        with m.Elif(self.awready):
+            m.d.sync += self.awvalid.eq(0)
 
         left = Signal(range(MAX_BURST), reset_less=True)  # beats after this one
         m.d.comb += [

@@ -221,7 +221,7 @@ class WriteMemory:
             offered |= next(self.response_go) and bool(answers) and answers[0] <= cycle
             ctx.set(port.bvalid, offered)
             ctx.set(port.bresp, self.responses.get(self.answers, 0) if offered else 2)
-            _, _, *address_pins, valid, wready, word, strobe, last, bready = await ctx.tick().sample(
+            samples = await ctx.tick().sample(
                 *_address_pins(port, "aw"),
                 port.wvalid,
                 port.wready,
@@ -230,6 +230,7 @@ class WriteMemory:
                 port.wlast,
                 port.bready,
             )
+            *address_pins, valid, wready, word, strobe, last, bready = samples[2:]
             burst = channel.step(cycle, *address_pins)
             if burst:
                 self.bursts.append(burst)

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 
-from amaranth.hdl import ClockDomain, Module, Value
+from amaranth.hdl import ClockDomain, Const, Module, Value
 from amaranth.sim import Simulator
 
 STALLS = ("none", "random", "long")
@@ -68,6 +68,27 @@ def simulate(
     simulator.run()
 
 
+async def wait(ctx, clocks: int) -> None:
+    """Let `clocks` pass."""
+    for _ in range(clocks):
+        await ctx.tick()
+
+
+async def wait_until(ctx, condition, deadline: int = 2000) -> int:
+    """Let clocks pass until `condition` is high; how many did.
+
+    Raises
+    ------
+    TimeoutError
+        It is low for `deadline` clocks.
+    """
+    for clocks in range(deadline):
+        if ctx.get(condition):
+            return clocks
+        await ctx.tick()
+    raise TimeoutError(f"not met after {deadline} clocks")
+
+
 async def send(ctx, stream, words: Iterable, go: Iterator[bool] | None = None) -> None:
     """Offer `words` in order; a word is offered in clocks that `go` allows, and then kept."""
     go = repeat(True) if go is None else go
@@ -128,6 +149,10 @@ class HandshakeChecker:
         self.name = name
         self._waiting = None
 
+    def forget(self) -> None:
+        """Let an offer that waits be withdrawn."""
+        self._waiting = None
+
     def step(self, cycle: int, valid: int, ready: int, payload) -> bool:
         """Take the values at one clock edge; True for a transfer."""
         if self._waiting is not None:
@@ -146,6 +171,8 @@ class StreamMonitor:
     ----------
     stream : stream interface
     name : str, optional
+    drop : Value, optional
+        While it is high and in the clock after, offers may be withdrawn.
 
     Attributes
     ----------
@@ -155,8 +182,9 @@ class StreamMonitor:
         The clock of each transfer.
     """
 
-    def __init__(self, stream, name: str = "stream"):
+    def __init__(self, stream, name: str = "stream", drop=None):
         self.stream = stream
+        self.drop = Const(0) if drop is None else drop
         self.words = []
         self.cycles = []
         self._checker = HandshakeChecker(name)
@@ -164,13 +192,17 @@ class StreamMonitor:
     async def run(self, ctx):
         stream = self.stream
         samples = ctx.tick().sample(
-            stream.valid, stream.ready, Value.cast(stream.payload), stream.payload
+            stream.valid, stream.ready, Value.cast(stream.payload), stream.payload, self.drop
         )
         cycle = 0
-        async for _, reset, valid, ready, bits, payload in samples:
-            if not reset and self._checker.step(cycle, valid, ready, bits):
+        dropped = False
+        async for _, reset, valid, ready, bits, payload, drop in samples:
+            if self._checker.step(cycle, valid, ready, bits):
                 self.words.append(payload)
                 self.cycles.append(cycle)
+            if drop or dropped or reset:
+                self._checker.forget()
+            dropped = drop
             cycle += 1
 
     @property

@@ -4,7 +4,7 @@ import pytest
 
 from hw.fifo import StreamFIFO
 
-from .streams import STALLS, StreamMonitor, receiver, send, sender, simulate, stalls
+from .streams import STALLS, StreamMonitor, receiver, send, sender, simulate, stalls, wait
 
 
 @pytest.mark.parametrize("take", STALLS)
@@ -43,12 +43,12 @@ def test_holds_its_depth_and_empties_without_bubbles(depth):
     entered, left = StreamMonitor(fifo.i), StreamMonitor(fifo.o)
 
     async def fill_then_empty(ctx):
-        await ctx.tick().repeat(60)
+        await wait(ctx, 60)
         assert depth <= len(entered.words) <= depth + 2
         assert ctx.get(fifo.level) == len(entered.words)
         assert not ctx.get(fifo.i.ready)
         ctx.set(fifo.o.ready, 1)
-        await ctx.tick().repeat(100)
+        await wait(ctx, 100)
 
     simulate(
         fifo,
@@ -85,8 +85,7 @@ def test_outputs_do_not_follow_inputs_within_a_clock():
 
     async def toggle(ctx):
         await send(ctx, fifo.i, range(6))
-        for _ in range(4):
-            await ctx.tick()
+        await wait(ctx, 4)
         full = ctx.get(fifo.i.ready), ctx.get(fifo.o.valid), ctx.get(fifo.o.payload)
         assert full == (0, 1, 0)
         ctx.set(fifo.o.ready, 1)
@@ -110,5 +109,5 @@ def test_parameters_out_of_range_are_refused(arguments, message):
 
 
 def test_a_depth_that_is_no_integer_is_refused():
-    with pytest.raises(TypeError, match="depth must be an integer, got 4.0"):
+    with pytest.raises(TypeError, match=r"depth must be an integer, got 4\.0"):
         StreamFIFO(8, 4.0)

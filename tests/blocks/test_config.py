@@ -1,0 +1,96 @@
+"""Parameters are checked before hardware exists, and widths hold the worst case."""
+
+import numpy as np
+import pytest
+
+from hw.config import WHOLE_ROW, HeadConfig
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"bus_bits": 96}, r"bus_bits must be one of 64, 128, 256, 512, got 96"),
+        ({"weight_bits": 5}, r"weight_bits must be one of 4, 8, got 5"),
+        ({"scale_bits": 32}, r"scale_bits must be one of 8, 16, got 32"),
+        ({"group": 48}, r"group must be one of 32, 64, 128, 0, got 48"),
+        ({"hidden_bits": 12}, r"hidden_bits must be one of 8, 16, got 12"),
+        ({"fold": 3}, r"fold must be one of 1, 2, 4, 8, got 3"),
+        ({"width": 12}, r"width must be a power of two in 1\.\.32, got 12"),
+        ({"width": 64}, r"width must be a power of two in 1\.\.32, got 64"),
+        ({"bus_bits": 64, "width": 16}, r"width must be a power of two in 1\.\.8, got 16"),
+        ({"tile_rows": 3}, r"tile_rows must be a multiple of units \(2\) in 2\.\.32768, got 3"),
+        ({"tile_rows": 0}, r"tile_rows must be a multiple of units \(2\) in 2\.\.32768, got 0"),
+        ({"k": 0}, r"k must be in 1\.\.256, got 0"),
+        ({"k": 257}, r"k must be in 1\.\.256, got 257"),
+        ({"max_dim": 0}, r"max_dim must be in 1\.\.65536, got 0"),
+        ({"max_rows": 0}, r"max_rows must be in 1\.\.2147483647, got 0"),
+        ({"insert_interval": 5}, r"insert_interval must be one of 4, 6, got 5"),
+        ({"max_burst": 65}, r"max_burst must be in 1\.\.64, got 65"),
+        ({"outstanding_bytes": 5000}, r"outstanding_bytes must be a power of two in 4096\.\."),
+        ({"outstanding_bytes": 2048}, r"outstanding_bytes must be a power of two in 4096\.\."),
+    ],
+)
+def test_values_out_of_range_are_named_with_the_allowed_set(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        HeadConfig(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"k": 1.5}, "k must be an integer, got 1.5"),
+        ({"k": None}, "k must be an integer, got None"),
+        ({"bus_bits": "512"}, "bus_bits must be an integer, got '512'"),
+        ({"scale_signed": 1}, "scale_signed must be a bool, got 1"),
+    ],
+)
+def test_values_of_the_wrong_kind_are_named(arguments, message):
+    with pytest.raises(TypeError, match=message):
+        HeadConfig(**arguments)
+
+
+def test_numpy_integers_become_plain_ones():
+    config = HeadConfig(k=np.int64(7), max_dim=np.uint16(64))
+    assert type(config.k) is int
+    assert type(config.max_dim) is int
+
+
+@pytest.mark.parametrize("weight_bits", [4, 8])
+@pytest.mark.parametrize("bus_bits", [64, 128, 256, 512])
+def test_every_power_of_two_of_units_and_width_fills_the_beat(bus_bits, weight_bits):
+    beat = bus_bits // weight_bits
+    for group in (32, 128, WHOLE_ROW):
+        width = 1
+        while width <= min(beat, group or beat):
+            for fold in (1, 2, 4, 8):
+                config = HeadConfig(
+                    bus_bits=bus_bits, weight_bits=weight_bits, group=group, width=width, fold=fold
+                )
+                assert config.units * config.width * weight_bits == bus_bits
+                assert config.lanes * fold == beat
+                assert config.lane_units * config.fold_units == config.units
+            width *= 2
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("weight_bits", [4, 8])
+def test_no_score_reaches_the_lowest_or_highest_code(weight_bits, signed):
+    config = HeadConfig(weight_bits=weight_bits, scale_signed=signed, max_dim=4096)
+    low, high = -(1 << config.score_bits - 1), (1 << config.score_bits - 1) - 1
+    dot = 4096 << (weight_bits - 1 + config.hidden_bits - 1)
+    scales = (-(1 << 15), (1 << 15) - 1) if signed else (0, (1 << 16) - 1)
+    for scale in scales:
+        for sign in (-1, 1):
+            assert low < sign * dot * scale < high
+
+
+def test_format_words_differ_wherever_images_do():
+    configs = [
+        HeadConfig(bus_bits=bus, weight_bits=weight, scale_bits=scale, scale_signed=signed,
+                   group=group, width=width, tile_rows=tile_rows)
+        for bus in (64, 512) for weight in (4, 8) for scale in (8, 16) for signed in (False, True)
+        for group in (32, 128, WHOLE_ROW) for width in (4, 8) for tile_rows in (128, 32768)
+    ]  # fmt: skip
+    words = {config.format_word for config in configs}
+    assert len(words) == len(configs)
+    assert max(words) < 2**32
