@@ -38,8 +38,8 @@ class Device(Protocol):
 
         Raises
         ------
-        OSError
-            The access was answered with an error.
+        RuntimeError
+            The access was answered with an error, or not at all.
         """
 
     def write_register(self, offset: int, value: int) -> None:

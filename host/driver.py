@@ -90,6 +90,7 @@ class Head:
         self.image = image
         self.capabilities = self._identify()
         self._check_image()
+        image.verify()
         self.hidden_bits = self.capabilities["HIDDEN_BITS"]
         if self.hidden_bits == 8:
             warnings.warn(HIDDEN_8_WARNING, stacklevel=2)

@@ -84,7 +84,9 @@ class GGUFSource(HeadSource):
             dequantize(np.zeros((1, block_bytes), np.uint8), entry.type)
         except NotImplementedError:
             raise UserError(
-                where, "cannot be dequantised", expected="a float or quantised type",
+                where,
+                "cannot be dequantised",
+                expected="a float or quantised type",
                 found=entry.type.name,
             ) from None
 

@@ -162,12 +162,8 @@ def _open_stored(path: Path, member: zipfile.ZipInfo) -> tuple[RawFile, int]:
 
 
 def _unpack(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> RawFile:
-    file = tempfile.TemporaryFile(buffering=0)
-    try:
+    with tempfile.TemporaryFile(buffering=0) as file:
         with archive.open(member) as stream:
             while part := stream.read(COPY_BYTES):
                 file.write(part)
-        return RawFile.wrap(file, path, str(path))
-    except BaseException:
-        file.close()
-        raise
+        return RawFile.duplicate(file, path)

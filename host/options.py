@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from host.errors import UserError
+from host.pack import PackOptions
 from hw.config import (
     BUS_BITS,
     FOLDS,
@@ -38,6 +39,10 @@ def _group(text: str) -> int:
     if value not in GROUPS:
         raise argparse.ArgumentTypeError(f"must be 32, 64, 128 or row, got {text}")
     return value
+
+
+class UsageError(UserError):
+    """An option or a parameter file is wrong, rather than a file that it names."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,7 @@ OPTIONS = {parameter.field: parameter.option for parameter in PARAMETERS}
 
 def _default(field: str) -> str:
     default = next(f.default for f in fields(HeadConfig) if f.name == field)
-    if default is MISSING or default is None:
+    if default is MISSING or default is None or isinstance(default, bool):
         return ""
     return f" (default {'row' if field == 'group' and default == WHOLE_ROW else default})"
 
@@ -128,11 +133,11 @@ def add_simulation_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_simulation_options(arguments: argparse.Namespace) -> None:
-    """Raises UserError for a clock or latency out of range."""
+    """Raise UsageError for a clock or latency out of range."""
     if not 0 < arguments.clock_mhz < 1e6:
-        raise UserError("--clock-mhz", "must be positive", found=f"{arguments.clock_mhz:g}")
+        raise UsageError("--clock-mhz", "must be positive", found=f"{arguments.clock_mhz:g}")
     if not 1 <= arguments.latency <= 100_000:
-        raise UserError("--latency", "must be in 1..100000", found=arguments.latency)
+        raise UsageError("--latency", "must be in 1..100000", found=arguments.latency)
 
 
 def given_parameters(arguments: argparse.Namespace) -> dict[str, tuple[object, str]]:
@@ -140,7 +145,7 @@ def given_parameters(arguments: argparse.Namespace) -> dict[str, tuple[object, s
 
     Raises
     ------
-    UserError
+    UsageError
         The TOML file cannot be read or has an unknown table or key.
     """
     given = {}
@@ -154,23 +159,30 @@ def given_parameters(arguments: argparse.Namespace) -> dict[str, tuple[object, s
     return given
 
 
+def pack_options(arguments: argparse.Namespace, keep_rows: bool = False) -> PackOptions:
+    """The image format that options and TOML file describe; raises UsageError."""
+    given = given_parameters(arguments)
+    values = {field: value for field, (value, _) in given.items() if field in IMAGE_FIELDS}
+    return PackOptions(**values, keep_rows=keep_rows)
+
+
 def _read_toml(path: Path) -> dict[str, object]:
     try:
         with open(path, "rb") as file:
             document = tomllib.load(file)
     except OSError as error:
-        raise UserError(path, f"cannot be read: {error.strerror}") from None
+        raise UsageError(path, f"cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(path, f"is no TOML file: {error}") from None
+        raise UsageError(path, f"is no TOML file: {error}") from None
     unknown = sorted(set(document) - {"hardware"})
     if unknown:
-        raise UserError(path, f"unknown table or key {unknown[0]!r}", expected="[hardware]")
+        raise UsageError(path, f"unknown table or key {unknown[0]!r}", expected="[hardware]")
     table = document.get("hardware", {})
     if not isinstance(table, dict):
-        raise UserError(path, "hardware must be a table", expected="[hardware]")
+        raise UsageError(path, "hardware must be a table", expected="[hardware]")
     unknown = sorted(set(table) - set(OPTIONS))
     if unknown:
-        raise UserError(
+        raise UsageError(
             path, f"[hardware] has no parameter {unknown[0]!r}", expected=", ".join(OPTIONS)
         )
     if table.get("group") == "row":
@@ -183,7 +195,7 @@ def build_config(values: dict[str, object], given: dict[str, tuple[object, str]]
 
     Raises
     ------
-    UserError
+    UsageError
         The parameters are out of range or contradict each other.
     """
     try:
@@ -192,11 +204,11 @@ def build_config(values: dict[str, object], given: dict[str, tuple[object, str]]
         message = str(error)
         field = message.split(" ", 1)[0]
         where = given[field][1] if field in given else OPTIONS.get(field, "hardware parameters")
-        raise UserError(where, message) from None
+        raise UsageError(where, message) from None
 
 
 def hardware_config(arguments: argparse.Namespace) -> HeadConfig:
-    """The configuration that options and TOML file describe; raises UserError."""
+    """The configuration that options and TOML file describe; raises UsageError."""
     given = given_parameters(arguments)
     return build_config({field: value for field, (value, _) in given.items()}, given)
 
@@ -208,7 +220,7 @@ def config_for_image(arguments: argparse.Namespace, image: "Image", k: int | Non
 
     Raises
     ------
-    UserError
+    UsageError
         An option contradicts the image, or is too small for it or for `k`.
     """
     given = given_parameters(arguments)
@@ -216,7 +228,7 @@ def config_for_image(arguments: argparse.Namespace, image: "Image", k: int | Non
     for field, packed in image.config_fields.items():
         if field in given and given[field][0] != packed:
             value, where = given[field]
-            raise UserError(
+            raise UsageError(
                 where, f"{field} is {value}, but {image.path} was packed with {field} {packed}"
             )
         values[field] = packed
@@ -230,7 +242,7 @@ def config_for_image(arguments: argparse.Namespace, image: "Image", k: int | Non
             grown = 1 << (needed - 1).bit_length()
             values[field] = max(defaults[field], grown if field != "k" else needed)
         elif isinstance(given[field][0], int) and given[field][0] < needed:
-            raise UserError(given[field][1], f"is {given[field][0]}, but {what}")
+            raise UsageError(given[field][1], f"is {given[field][0]}, but {what}")
     if values["max_rows"] > 2**31 - 1:
         values["max_rows"] = 2**31 - 1
     return build_config(values, given)

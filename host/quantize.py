@@ -9,9 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from host.head_source import IntegerForm
 from hw.config import HeadConfig
 
-from host.head_source import IntegerForm
+BLOCK_WEIGHTS = 1 << 16
+"""Weights quantised at a time."""
 
 FLOAT16_UNIT = 2.0**-24
 """Every finite float16 is an integer times this."""
@@ -27,9 +29,11 @@ def scale_limit(config: HeadConfig) -> int:
     return 2 ** (config.scale_bits - config.scale_signed) - 1
 
 
-def round_weights(values: np.ndarray, steps: np.ndarray | float, weight_bits: int) -> np.ndarray:
+def round_weights(
+    values: np.ndarray, steps: np.ndarray | float, weight_bits: int, out: np.ndarray | None = None
+) -> np.ndarray:
     """``clip(rint(values / steps))`` in float64: to nearest, ties to even, symmetric range."""
-    quotients = np.divide(values, steps, dtype=np.float64)
+    quotients = np.divide(values, steps, out=out, dtype=np.float64)
     np.rint(quotients, out=quotients)
     limit = weight_limit(weight_bits)
     return np.clip(quotients, -limit, limit, out=quotients)
@@ -76,21 +80,33 @@ class Quantiser:
 
     def quantise(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Float32 [n, groups, columns] to int8 of the same shape and int32 scales [n, groups]."""
-        largest = np.maximum(values.max(axis=-1), -values.min(axis=-1)).astype(np.float64)
-        scales = largest / (weight_limit(self.config.weight_bits) * self.weight_scale)
-        scales = np.clip(np.rint(scales), largest > 0, scale_limit(self.config))
-        steps = (np.maximum(scales, 1) * self.weight_scale)[..., np.newaxis]
-        weights = round_weights(values, steps, self.config.weight_bits)
-        result = weights.astype(np.int8), scales.astype(np.int32)
-        self._account(values, np.multiply(weights, steps, out=weights))
-        return result
+        columns = values.shape[-1]
+        flat = values.reshape(-1, columns)
+        weights = np.empty(flat.shape, np.int8)
+        scales = np.empty(len(flat), np.int32)
+        # In blocks that stay in the cache, on memory that is not handed back in between: three
+        # times as fast as on the whole.
+        step = max(1, BLOCK_WEIGHTS // columns)
+        scratch = np.empty((2, min(step, len(flat)), columns))
+        for start in range(0, len(flat), step):
+            part = slice(start, start + step)
+            self._quantise_block(flat[part], weights[part], scales[part], scratch)
+        return weights.reshape(values.shape), scales.reshape(values.shape[:-1])
 
-    def _account(self, values: np.ndarray, stored: np.ndarray):
-        weights = values.astype(np.float64).reshape(-1)
-        errors = np.subtract(stored, values, out=stored).reshape(-1)
-        self._squared_error += float(errors @ errors)
-        self._squared_weights += float(weights @ weights)
-        self._max_error = max(self._max_error, float(errors.max()), -float(errors.min()))
+    def _quantise_block(self, values, weights, scales, scratch):
+        exact, stored = scratch[:, : len(values)]
+        exact[...] = values
+        largest = _largest_magnitude(exact, stored)
+        found = np.rint(largest / (weight_limit(self.config.weight_bits) * self.weight_scale))
+        scales[...] = np.clip(found, largest > 0, scale_limit(self.config))
+        steps = (np.maximum(scales, 1) * self.weight_scale)[:, np.newaxis]
+        weights[...] = round_weights(exact, steps, self.config.weight_bits, out=stored)
+
+        self._squared_weights += _squares(exact)
+        stored *= steps
+        stored -= exact
+        self._squared_error += _squares(stored)
+        self._max_error = max(self._max_error, float(stored.max()), -float(stored.min()))
 
     def summary(self, note: str | None = None) -> Quantisation:
         """The statistics of everything quantised so far."""
@@ -101,6 +117,23 @@ class Quantiser:
             rms_relative_error=float(np.sqrt(ratio)),
             max_absolute_error=self._max_error,
         )
+
+
+def _largest_magnitude(values: np.ndarray, scratch: np.ndarray) -> np.ndarray:
+    """Largest magnitude of each row [n, columns]; overwrites `scratch`, of the same shape."""
+    np.abs(values, out=scratch)
+    columns = values.shape[1]
+    # Halving the rows keeps the inner loops long; NumPy's own maximum over a short axis is slow.
+    while columns % 2 == 0:
+        columns //= 2
+        left, right = scratch[:, :columns], scratch[:, columns : 2 * columns]
+        np.maximum(left, right, out=left)
+    return scratch[:, :columns].max(axis=1)
+
+
+def _squares(values: np.ndarray) -> float:
+    """Sum of the squares; not by BLAS, whose threads cost more here than they bring."""
+    return float(np.einsum("ij,ij->", values, values))
 
 
 def why_not_exact(form: IntegerForm, config: HeadConfig) -> str | None:

@@ -6,8 +6,11 @@ packing stays within a bound that does not depend on the size of the model.
 
 import hashlib
 import os
+import stat
 import threading
+import weakref
 from pathlib import Path
+from typing import BinaryIO
 
 from host.errors import UserError
 
@@ -21,34 +24,38 @@ class RawFile:
     ----------
     path : Path
         The file.
-    name : str, optional
-        What errors call it; default: the path.
 
     Raises
     ------
     UserError
-        The file does not exist or cannot be opened.
+        There is no such file, or it cannot be read by position.
     """
 
-    def __init__(self, path: Path, name: str | None = None):
-        self.path = path
-        self.name = name or str(path)
+    def __init__(self, path: Path):
         try:
-            self._file = open(path, "rb", buffering=0)
-        except IsADirectoryError:
-            raise UserError(self.name, "is a folder", expected="a file") from None
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            raise UserError(self.name, "no such file") from None
+            raise UserError(path, "no such file") from None
         except OSError as error:
-            raise UserError(self.name, f"cannot be read: {error.strerror}") from None
-        self.size = os.fstat(self._file.fileno()).st_size
+            raise UserError(path, f"cannot be read: {error.strerror}") from None
+        self._take(descriptor, path)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            self.close()
+            raise UserError(path, "is no regular file")
+
+    def _take(self, descriptor: int, path: Path):
+        self.path = path
+        self.name = str(path)
+        """What errors call the file."""
+        self.size = os.fstat(descriptor).st_size
+        self._descriptor = descriptor
+        self._closer = weakref.finalize(self, os.close, descriptor)
 
     @classmethod
-    def wrap(cls, file, path: Path, name: str) -> "RawFile":
-        """A `RawFile` over an open binary file, which it then owns."""
+    def duplicate(cls, file: BinaryIO, path: Path) -> "RawFile":
+        """A `RawFile` on an open file, which may then be closed; errors call it `path`."""
         raw = cls.__new__(cls)
-        raw.path, raw.name, raw._file = path, name, file
-        raw.size = os.fstat(file.fileno()).st_size
+        raw._take(os.dup(file.fileno()), path)
         return raw
 
     def read(self, offset: int, size: int) -> bytearray:
@@ -63,7 +70,7 @@ class RawFile:
         view = memoryview(data)
         done = 0
         while done < size:
-            count = os.preadv(self._file.fileno(), [view[done:]], offset + done)
+            count = os.preadv(self._descriptor, [view[done:]], offset + done)
             if count == 0:
                 raise self.truncated(offset + size)
             done += count
@@ -96,7 +103,8 @@ class RawFile:
         return digest.hexdigest()
 
     def close(self):
-        self._file.close()
+        self._closer()
+        self._descriptor = -1  # the number may soon be another file's
 
     def __enter__(self):
         return self

@@ -46,7 +46,7 @@ COUNTERS = (
     CounterDefinition(
         "first_data_latency_cycles",
         "Clock edges after the job's first edge with ARVALID and ARREADY high, up to and including "
-        "its first edge with RVALID and RREADY high.",
+        "its first edge with RVALID and RREADY high, or to its end if there is none.",
     ),
     CounterDefinition(
         "max_outstanding_bytes",
@@ -83,12 +83,14 @@ class EventCounter(wiring.Component):
     """Counts clocks.
 
     The value is exact in every clock. Its upper bits are enabled by a register that says that the
-    lower `SPLIT_BITS` are about to wrap, so that no carry runs through the whole width.
+    lower ones are about to wrap, so that no carry runs through the whole width.
 
     Parameters
     ----------
     width : int
         Width of the count, which wraps.
+    split_bits : int
+        Number of lower bits.
 
     Members
     -------
@@ -99,13 +101,14 @@ class EventCounter(wiring.Component):
     count : Out(width)
     """
 
-    def __init__(self, width: int):
+    def __init__(self, width: int, split_bits: int = SPLIT_BITS):
         self.width = width
+        self.split_bits = split_bits
         super().__init__({"clear": In(1), "event": In(1), "count": Out(width)})
 
     def elaborate(self, platform):
         m = Module()
-        low = Signal(min(self.width, SPLIT_BITS))
+        low = Signal(min(self.width, self.split_bits))
         high = Signal(self.width - len(low))
         full = Signal()
         with m.If(self.event):

@@ -50,7 +50,7 @@ class Reader(wiring.Component):
         Beats of accepted requests that have not come, as of the clock before.
     active : Out
         From the first ARVALID after idle to the clock in which `o` takes the last beat of all
-        commands, those that wait on `command` included.
+        commands taken so far.
     """
 
     def __init__(self, config: HeadConfig):
@@ -129,10 +129,10 @@ class Reader(wiring.Component):
                 burst_len.eq(burst.len),
             ]
 
-        # Beats go straight into the FIFO, where their room is reserved.
+        # Beats go straight into the FIFO, where their room is reserved. It takes none in reset.
         m.d.comb += [
             self.rready.eq(1),
-            fifo.i.valid.eq(self.rvalid & ~draining),
+            fifo.i.valid.eq(self.rvalid),
             fifo.i.payload.eq(self.rdata),
             self.o.valid.eq(fifo.o.valid),
             self.o.payload.eq(fifo.o.payload),
@@ -152,9 +152,7 @@ class Reader(wiring.Component):
         begun = Signal()
         m.d.comb += [
             self.idle.eq(~planner.busy & ~self.arvalid & all_free),
-            self.active.eq(
-                self.arvalid | ~all_free | (begun & (planner.busy | self.command.valid))
-            ),
+            self.active.eq(self.arvalid | ~all_free | (begun & planner.busy)),
         ]
         m.d.sync += begun.eq(self.active)
         return m

@@ -14,6 +14,12 @@ from hw.status import Status
 ADDRESS_BITS = 12
 """Width of an AXI4-Lite address."""
 
+WORD_BITS = 32
+WORD_BYTES = WORD_BITS // 8
+
+STATUS_BITS = 8
+"""Width of a status code."""
+
 MAGIC = int.from_bytes(b"UNEM", "little")
 VERSION = 0x0001_0000
 """Version of the register map and of the result block: bits 31:16 major, 15:0 minor."""
@@ -140,8 +146,8 @@ CONTROL_REGISTERS = (
         "ISR",
         0x00C,
         Access.WRITE,
-        "Interrupt status: events recorded; the interrupt is raised while any bit is set. An event that happens in "
-        "the clock of a write sets its bit.",
+        "Interrupt status: events recorded; the interrupt is raised while any bit is set. An event "
+        "that happens in the clock of a write sets its bit.",
         (
             Field("DONE", 0, Access.TOGGLE, "A job ended."),
             Field("READY", 1, Access.TOGGLE, "A job's arguments were copied."),
@@ -161,7 +167,7 @@ CONTROL_REGISTERS = (
         0x014,
         Access.READ,
         "How the last job ended.",
-        (Field("CODE", 0, Access.READ, "Status code.", width=8),),
+        (Field("CODE", 0, Access.READ, "Status code.", width=STATUS_BITS),),
     ),
     Register(
         "ERRORS",

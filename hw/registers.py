@@ -11,26 +11,26 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.axi import RESP_OKAY, RESP_SLVERR, lite_slave_members
+from hw.axi import lite_slave_members
 from hw.config import HeadConfig
+from hw.control_registers import ControlRegisters
 from hw.counters import COUNTER_BITS, COUNTERS
+from hw.lite import LiteReadPort, LiteWritePort
 from hw.register_map import (
     ADDRESS_BITS,
     ARGUMENT_REGISTERS,
     COUNTER_REGISTERS,
     OFFSETS,
     REGISTERS,
+    STATUS_BITS,
+    WORD_BITS,
+    WORD_BYTES,
     Access,
     Control,
     Error,
     Event,
     identification,
 )
-from hw.status import Status
-
-WORD_BITS = 32
-WORD_BYTES = WORD_BITS // 8
-STATUS_BITS = 8
 
 BANK_SIZE = 4
 """Counters that share a word of the read multiplexer's first stage."""
@@ -56,6 +56,10 @@ def _word(name):
     return OFFSETS[name] // WORD_BYTES
 
 
+ARGUMENT_GROUPS = sorted({_word(register.name) >> 2 for register in ARGUMENT_REGISTERS})
+"""The aligned groups of four words that hold arguments, as word addresses without the low bits."""
+
+
 def _multiplexer(values, word):
     """The one of `values`, by register name, at a word address; anything for other addresses.
 
@@ -75,282 +79,30 @@ def _multiplexer(values, word):
 
 
 def _argument_slot(m, word):
-    """Where the copy of an argument is: aligned groups of four words follow each other."""
-    groups = sorted({_word(register.name) >> 2 for register in ARGUMENT_REGISTERS})
-    group = Signal(range(len(groups)))
-    bits = groups[-1].bit_length()
+    """Where the copy of an argument is: `ARGUMENT_GROUPS` one after the other."""
+    group = Signal(range(len(ARGUMENT_GROUPS)))
+    bits = ARGUMENT_GROUPS[-1].bit_length()
     with m.Switch(word[2 : 2 + bits]):
-        for index, value in enumerate(groups):
+        for index, value in enumerate(ARGUMENT_GROUPS):
             with m.Case(value):
                 m.d.comb += group.eq(index)
     return Cat(word[:2], group)
-
-
-def _lite_members(*channels):
-    """The AXI4-Lite pins of some channels, named by their prefixes."""
-    members = lite_slave_members(ADDRESS_BITS)
-    return {name: member for name, member in members.items() if name.startswith(channels)}
-
-
-class LiteWritePort(wiring.Component):
-    """The write channels of an AXI4-Lite slave, one write at a time, AW and W in either order.
-
-    Members
-    -------
-    awaddr ... bready
-        The AW, W and B pins.
-    write : Out(1)
-        One clock per write, the second after the later of the two handshakes. The following
-        describe it and are stable from the clock before.
-    word : Out(ADDRESS_BITS - 2)
-        Word address.
-    data : Out(32)
-    strobe : Out(4)
-        Bytes to write.
-    error : In(1)
-        In the clock of `write`: answer SLVERR.
-    """
-
-    def __init__(self):
-        super().__init__(
-            _lite_members("aw", "w", "b")
-            | {
-                "write": Out(1),
-                "word": Out(ADDRESS_BITS - 2),
-                "data": Out(WORD_BITS),
-                "strobe": Out(WORD_BYTES),
-                "error": In(1),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        have_address = Signal()
-        have_data = Signal()
-        write = Signal()
-        word = Signal(self.word.shape(), reset_less=True)
-        value = Signal(WORD_BITS, reset_less=True)
-        strobe = Signal(WORD_BYTES, reset_less=True)
-        bvalid = Signal()
-        bresp = Signal(2, reset_less=True)
-
-        with m.If(self.awvalid & self.awready):
-            m.d.sync += [have_address.eq(1), word.eq(self.awaddr[2:])]
-        with m.If(self.wvalid & self.wready):
-            m.d.sync += [have_data.eq(1), value.eq(self.wdata), strobe.eq(self.wstrb)]
-        m.d.sync += write.eq(have_address & have_data & ~write & ~bvalid)
-        with m.If(write):
-            m.d.sync += [bvalid.eq(1), bresp.eq(Mux(self.error, RESP_SLVERR, RESP_OKAY))]
-        with m.If(self.bvalid & self.bready):
-            m.d.sync += [bvalid.eq(0), have_address.eq(0), have_data.eq(0)]
-
-        m.d.comb += [
-            self.awready.eq(~have_address),
-            self.wready.eq(~have_data),
-            self.bvalid.eq(bvalid),
-            self.bresp.eq(bresp),
-            self.write.eq(write),
-            self.word.eq(word),
-            self.data.eq(value),
-            self.strobe.eq(strobe),
-        ]
-        return m
-
-
-class LiteReadPort(wiring.Component):
-    """The read channels of an AXI4-Lite slave, one read at a time, for a pipelined multiplexer.
-
-    Members
-    -------
-    araddr ... rready
-        The AR and R pins.
-    word : Out(ADDRESS_BITS - 2)
-        Word address, stable from the clock after the AR handshake to the end of the read.
-    select : Out(1)
-        The clock after the first with a new `word`: what is read is the state in this clock.
-    data : In(32)
-        The word, in the clock after `select`.
-    error : In(1)
-        In the same clock: answer SLVERR.
-    """
-
-    def __init__(self):
-        super().__init__(
-            _lite_members("ar", "r")
-            | {
-                "word": Out(ADDRESS_BITS - 2),
-                "select": Out(1),
-                "data": In(WORD_BITS),
-                "error": In(1),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        busy = Signal()
-        word = Signal(self.word.shape(), reset_less=True)
-        decode = Signal()
-        select = Signal()
-        merge = Signal()
-        rvalid = Signal()
-        rdata = Signal(WORD_BITS, reset_less=True)
-        rresp = Signal(2, reset_less=True)
-
-        m.d.sync += [decode.eq(0), select.eq(decode), merge.eq(select)]
-        with m.If(self.arvalid & self.arready):
-            m.d.sync += [busy.eq(1), decode.eq(1), word.eq(self.araddr[2:])]
-        with m.If(merge):
-            m.d.sync += [
-                rvalid.eq(1),
-                rdata.eq(self.data),
-                rresp.eq(Mux(self.error, RESP_SLVERR, RESP_OKAY)),
-            ]
-        with m.If(self.rvalid & self.rready):
-            m.d.sync += [rvalid.eq(0), busy.eq(0)]
-
-        m.d.comb += [
-            self.arready.eq(~busy),
-            self.rvalid.eq(rvalid),
-            self.rdata.eq(rdata),
-            self.rresp.eq(rresp),
-            self.word.eq(word),
-            self.select.eq(select),
-        ]
-        return m
-
-
-class ControlRegisters(wiring.Component):
-    """Job hand-over, job status, interrupt and soft reset: the bits of the control registers.
-
-    Members
-    -------
-    start_write, continue_write, reset_write : In(1)
-        A 1 is written to START, CONTINUE, RESET.
-    gie_write, ier_write, data
-        GIE or IER is written with `data`.
-    isr_toggle : In(2), errors_clear : In(11)
-        Bits written 1 in ISR and ERRORS.
-    offer : Out(1), accept : In(1)
-        A job is offered; its hand-over.
-    done, status, idle, reset_done, soft_reset, interrupt
-        As in `Registers`.
-    waiting : Out(1)
-        START: a job has not been accepted yet.
-    control, gie, ier, isr, last_status, errors, jobs : Out
-        Values of the registers.
-    """
-
-    start_write: In(1)
-    continue_write: In(1)
-    reset_write: In(1)
-    gie_write: In(1)
-    ier_write: In(1)
-    data: In(2)
-    isr_toggle: In(len(Event))
-    errors_clear: In(len(Error))
-    offer: Out(1)
-    accept: In(1)
-    done: In(1)
-    status: In(STATUS_BITS)
-    idle: In(1)
-    reset_done: In(1)
-    soft_reset: Out(1)
-    interrupt: Out(1)
-    waiting: Out(1)
-    control: Out(len(Control))
-    gie: Out(1)
-    ier: Out(len(Event))
-    isr: Out(len(Event))
-    last_status: Out(STATUS_BITS)
-    errors: Out(len(Error))
-    jobs: Out(WORD_BITS)
-
-    def elaborate(self, platform):
-        m = Module()
-        start = Signal()
-        done = Signal()
-        ready = Signal()
-        running = Signal()
-        soft_reset = Signal()
-        gie = Signal()
-        ier = Signal(len(Event))
-        isr = Signal(len(Event))
-        last_status = Signal(STATUS_BITS)
-        errors = Signal(len(Error))
-        jobs = Signal(WORD_BITS)
-        interrupt = Signal()
-
-        reset_end = soft_reset & self.reset_done
-        dropped = reset_end & running & ~self.done
-        ends = self.done | dropped
-
-        with m.If(self.accept):
-            m.d.sync += [start.eq(0), ready.eq(1), running.eq(1)]
-        with m.If(ends):
-            m.d.sync += [running.eq(0), done.eq(1), jobs.eq(jobs + 1)]
-        with m.If(self.continue_write & done):
-            m.d.sync += done.eq(0)
-        with m.If(self.reset_write):
-            m.d.sync += soft_reset.eq(1)
-        with m.If(reset_end):
-            m.d.sync += [start.eq(0), ready.eq(0), done.eq(0), soft_reset.eq(0)]
-        # Last, so that a start in the very clock in which a soft reset ends is not lost.
-        with m.If(self.start_write & ~start):
-            m.d.sync += [start.eq(1), ready.eq(0)]
-
-        with m.If(ends | (reset_end & start)):
-            m.d.sync += last_status.eq(Mux(self.done, self.status, Status.RESET))
-
-        happened = Signal(len(Error))
-        m.d.comb += happened[0].eq(self.start_write & start)
-        for status in Status:
-            if status:
-                m.d.comb += happened[status].eq(self.done & (self.status == status))
-        with m.If(dropped | (reset_end & start)):
-            m.d.comb += happened[Status.RESET].eq(1)
-        m.d.sync += errors.eq((errors & ~self.errors_clear) | happened)
-
-        # A set wins over a toggle in the same clock, as in AMD's register files.
-        events = Cat(ends, self.accept) & ier
-        m.d.sync += isr.eq((isr ^ self.isr_toggle) | events)
-        with m.If(reset_end):
-            m.d.sync += isr.eq(0)
-        with m.If(self.gie_write):
-            m.d.sync += gie.eq(self.data[0])
-        with m.If(self.ier_write):
-            m.d.sync += ier.eq(self.data)
-        m.d.sync += interrupt.eq(gie & isr.any())
-
-        m.d.comb += [
-            self.offer.eq(start & ~running & ~done & ~soft_reset),
-            self.soft_reset.eq(soft_reset),
-            self.interrupt.eq(interrupt),
-            self.waiting.eq(start),
-            self.control.eq(Cat(start, done, self.idle & ~start & ~running, ready)),
-            self.gie.eq(gie),
-            self.ier.eq(ier),
-            self.isr.eq(isr),
-            self.last_status.eq(last_status),
-            self.errors.eq(errors),
-            self.jobs.eq(jobs),
-        ]
-        return m
 
 
 class Registers(wiring.Component):
     """The register file behind the AXI4-Lite port, and the state of the job hand-over.
 
     Writes and reads are independent, one of each at a time. AW and W may come in either order; a
-    write acts in the clock after the later of the two and is answered one clock later; a read is
-    answered in the third clock after AR and returns the state of the first, so a read accepted
-    after a write was accepted sees its effect. Byte strobes are honoured; the two low address bits
-    are ignored. SLVERR answers, without effect, any access to an unmapped word, a write to a
-    read-only register, and a write to an argument while START is set (the job on offer must not
-    change).
+    write acts at the second clock edge after the one that takes the later of the two, and BVALID
+    rises with it. RVALID rises at the third edge after that of AR; the state read is that of the
+    second clock in between, so a read whose AR is taken one clock after a write to a control
+    register sees its effect. Byte strobes are honoured; the two low address bits are ignored.
+    SLVERR answers, without effect, any access to an unmapped word, a write to a read-only
+    register, and a write to an argument while START is set (the job on offer must not change).
 
-    With an idle accelerator a job is accepted at the second clock edge after the edge that takes
-    the later of AW and W of the START write; `interrupt` is a flip-flop that rises one clock after
-    DONE.
+    An idle accelerator accepts a job at the third clock edge after the one that takes the later of
+    AW and W of the START write. `interrupt` is a flip-flop that rises at the first edge after that
+    of DONE.
 
     Arguments keep their values through resets: they are data, not state, and a small RAM holds a
     copy for reading back because a multiplexer of their registers would cost five times more.
@@ -425,7 +177,7 @@ class Registers(wiring.Component):
         ]
         m.submodules.arguments = arguments = memory.Memory(
             shape=WORD_BITS,
-            depth=16,
+            depth=4 * len(ARGUMENT_GROUPS),
             init=[],
             attrs={"ram_style": "distributed"},
         )

@@ -90,7 +90,10 @@ class ResultBuffer(wiring.Component):
         m = Module()
         config = self.config
         entry = EntryLayout(config)
-        m.submodules.entries = entries = memory.Memory(shape=entry, depth=max(2, config.k), init=[])
+        # Entries are read when all are written: no bypass is needed for a collision.
+        m.submodules.entries = entries = memory.Memory(
+            shape=entry, depth=max(2, config.k), init=[], attrs={"no_rw_check": 1}
+        )
         write = entries.write_port()
         read = entries.read_port()
 

@@ -9,8 +9,8 @@ from hw.results import EntryLayout
 from hw.rows import RowLayout
 from hw.topk_engine import (
     SiftEngine,
+    engine_levels,
     fill_layout,
-    heap_levels,
     operation_layout,
 )
 
@@ -60,7 +60,7 @@ class TopK(wiring.Component):
 
     def __init__(self, config: HeadConfig):
         self.config = config
-        self.levels = heap_levels(config.k)
+        self.levels = engine_levels(config.k)
         super().__init__(
             {
                 "k": In(range(config.k + 1)),
@@ -78,8 +78,7 @@ class TopK(wiring.Component):
         config = self.config
         key_bits = config.id_bits + config.score_bits
         interval = config.insert_interval
-        last_pair = self.levels[-1].first + self.levels[-1].pairs - 1 if self.levels else 0
-        pair_bits = max(1, last_pair.bit_length())
+        pair_bits = max(1, (self.pairs - 1).bit_length())
         root = Signal(key_bits, reset_less=True)
         candidate = Signal(key_bits, reset_less=True)
         pending = Signal()
@@ -94,52 +93,47 @@ class TopK(wiring.Component):
         entry = Signal(operation_layout(key_bits, pair_bits))
         fill = Signal(fill_layout(pair_bits))
         engines = [
-            SiftEngine(
-                key_bits,
-                pair_bits,
-                interval,
-                self.levels[index : index + 2],
-                last=index + 2 >= len(self.levels),
-            )
-            for index in range(0, len(self.levels), 2)
+            SiftEngine(key_bits, pair_bits, interval, levels, last=index == len(self.levels) - 1)
+            for index, levels in enumerate(self.levels)
         ]
         if engines:
             self._connect_engines(m, engines, entry, fill)
-            phase = engines[0].phase
             root_write, root_key = engines[0].up.valid, engines[0].up.key
-            # The root is compared again when it holds still and the engine is free in the clock
-            # after, which is one clock before its last phase ends.
-            busy = phase[: max(interval // 2, interval - 1)].any()
-            unsettled = phase[: interval - 2].any()
         else:
             key = Signal(key_bits, reset_less=True)
-            swap = Signal()
             with m.If(entry.load):
                 m.d.sync += key.eq(entry.key)
-            m.d.sync += swap.eq(entry.valid & ~filling)
-            root_write, root_key = swap, key
-            busy = unsettled = swap
-        with m.If(root_write | filling):
+            root_write, root_key = entry.valid, key
+        root_changes = Signal()
+        m.d.sync += root_changes.eq(root_write | filling)
+        with m.If(root_changes):
             m.d.sync += root.eq(root_key)
 
-        # A row waits here until it is compared; not with a root that is about to change.
+        # `recent` has a bit for each clock since an operation began. `free`, the last clock of an
+        # interval or later, enables whole keys, so it is a register.
+        free = Signal()
+        recent = Signal(interval - 1)
+        m.d.sync += recent.eq(Cat(entry.valid, recent))
+        m.d.sync += free.eq(~(entry.valid | recent[:-1].any()) | filling)
+
+        # A row waits here to be compared with a root that is not about to change.
         score = self.i.payload.score.as_unsigned()
-        key_in = Cat(~self.i.payload.id, score[:-1], ~score[-1])
-        taking = Signal()
         m.d.comb += [
-            taking.eq(~pending | ~busy),
-            self.i.ready.eq(taking & running),
-            accepted.eq(pending & ~busy & (candidate > root)),
+            self.i.ready.eq(free & running),
+            accepted.eq(pending & free & ~(root >= candidate)),
         ]
         with m.If(filling):
             m.d.sync += [pending.eq(0), candidate.eq(0)]
-        with m.Elif(taking):
-            m.d.sync += [pending.eq(self.i.valid & running), candidate.eq(key_in)]
+        with m.Elif(free):
+            m.d.sync += [
+                pending.eq(self.i.valid & running),
+                candidate.eq(Cat(~self.i.payload.id, score[:-1], ~score[-1])),
+            ]
         m.d.sync += self.inserted.eq(accepted & ~filling)
 
         full = pop | (filling & ~fill_empty)
         m.d.comb += [
-            entry.load.eq(~busy | filling),
+            entry.load.eq(free),
             entry.valid.eq(accepted | pop),
             entry.key.eq(Mux(full, (1 << key_bits) - 1, candidate)),
             entry.node.eq(self._root_slot),
@@ -158,7 +152,7 @@ class TopK(wiring.Component):
         m.d.sync += occupied.eq(root[config.id_bits :].any())
         with m.If(pop):
             m.d.sync += [self.o.valid.eq(0), left.eq(left - 1)]
-        with m.Elif(draining & ~pending & ~unsettled):
+        with m.Elif(draining & ~pending & ~recent[:-1].any()):
             m.d.sync += self.o.valid.eq(left != 0)
             with m.If(left == 0):
                 m.d.sync += draining.eq(0)
@@ -178,7 +172,12 @@ class TopK(wiring.Component):
     @property
     def _root_slot(self) -> int:
         """Number of the root's slot; see `heap_levels`."""
-        return self.levels[0].first if self.levels else 0
+        return self.levels[0][0].first if self.levels else 0
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of slots, the root's included."""
+        return self.levels[-1][-1].first + self.levels[-1][-1].pairs if self.levels else 1
 
     def _connect_engines(self, m, engines, entry, fill):
         for index, engine in enumerate(engines):
@@ -200,8 +199,7 @@ class TopK(wiring.Component):
         the one in which slots begin to be empty. Then the empty key follows the same way, from that
         pair down to the first one.
         """
-        slots = self.levels[-1].first + self.levels[-1].pairs if self.levels else 1
-        walk = Signal(range(slots + 1), reset_less=True)
+        walk = Signal(range(self.pairs + 1), reset_less=True)
         settle = Signal(range(max(1, engines) + 1), reset_less=True)
         boundary = Signal(reset_less=True)
         writes = Signal()
@@ -225,4 +223,4 @@ class TopK(wiring.Component):
             with m.Else():
                 m.d.sync += walk.eq(walk - 1)
         with m.If(self.clear):
-            m.d.sync += [walk.eq(slots), settle.eq(max(1, engines)), boundary.eq(0)]
+            m.d.sync += [walk.eq(self.pairs), settle.eq(max(1, engines)), boundary.eq(0)]

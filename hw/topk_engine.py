@@ -10,10 +10,10 @@ from amaranth.lib.wiring import In, Out
 from hw.topk_store import EarlyPairStore, PairStore
 
 EARLY_PAIRS = 64
-"""A last level of this many pairs is in block RAM; distributed RAM would cost more LUTs."""
+"""A level of so many pairs is in block RAM: in distributed RAM it would be 40 % of the LUTs."""
 
 SHARED_PAIRS = 8
-"""Two levels share a RAM if the second has at most so many pairs: a distributed RAM has 16 words."""
+"""Two levels share a RAM if the second has at most this many pairs: it has 16 words."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,18 @@ def heap_levels(k: int) -> tuple[Level, ...]:
     return levels if k > 1 else ()
 
 
+def engine_levels(k: int) -> list[tuple[Level, ...]]:
+    """Which levels each engine serves, from the top.
+
+    Two each, but an only child below the root is left to itself: it needs no choice between two
+    children, and the others then share RAMs better.
+    """
+    levels = heap_levels(k)
+    alone = [levels[:1]] if levels and levels[0].first == 0 else []
+    rest = levels[len(alone) :]
+    return alone + [rest[index : index + 2] for index in range(0, len(rest), 2)]
+
+
 def fill_layout(pair_bits: int) -> data.StructLayout:
     """A broadcast that overwrites the heap with the key that stands in the engines.
 
@@ -62,7 +74,10 @@ def operation_layout(key_bits: int, pair_bits: int) -> data.StructLayout:
 
 
 def write_layout(key_bits: int, pair_bits: int) -> data.StructLayout:
-    """A write of ``key`` to ``slot``; the key is valid while a fill is active as well."""
+    """A write to ``slot``, announced by ``valid``; ``key`` is what to write in the clock after.
+
+    While a fill is active and in the clock after, ``key`` is the key to fill with.
+    """
     return data.StructLayout({"valid": 1, "slot": pair_bits + 1, "key": key_bits})
 
 
@@ -75,10 +90,10 @@ class SiftEngine(wiring.Component):
     are a clock each. Two levels share one set of comparators: the engine is on the second level of
     one operation and then on the first one of the next, without a pause.
 
-    Hazard: the slot an operation leaves open on a level is written one step later, from the level
-    below, and visible ``interval`` clocks after that level was read. Operations must therefore
-    start at least ``interval`` clocks apart, unless the one before ended on the first level of all.
-    Then two writes never meet at a memory either: its two writers are an odd number of steps apart.
+    Hazard: the slot that an operation leaves open on a level is written one step later, from the
+    level below, and visible ``interval`` clocks after that level was read. So operations must
+    start at least ``interval`` clocks apart. Then two writes never meet at a memory either, since
+    the second of its two writers follows one step behind the first.
 
     Parameters
     ----------
@@ -89,7 +104,7 @@ class SiftEngine(wiring.Component):
     interval : 4 or 6
         Clocks between two operations.
     levels : one or two Levels
-        Its levels, from the top; one only in the last engine.
+        Its levels, from the top; see `engine_levels`.
     last : bool
         No engine follows; the key ends in the slots of the last level.
 
@@ -108,16 +123,13 @@ class SiftEngine(wiring.Component):
         `early_node` and `early_enable` of the engine below.
     down : In(write_layout)
         `up` of the engine below.
-    phase : Out(interval / 2 * len(levels))
-        One bit per clock of an operation, from the clock after ``i.valid``; an operation that has
-        found its slot disappears.
     """
 
     def __init__(
         self, key_bits: int, pair_bits: int, interval: int, levels: Sequence[Level], last: bool
     ):
-        if len(levels) not in (1, 2) or (len(levels) == 1 and not last):
-            raise ValueError(f"an engine has 2 levels, the last one 1 or 2, got {len(levels)}")
+        if len(levels) not in (1, 2):
+            raise ValueError(f"an engine has 1 or 2 levels, got {len(levels)}")
         self.key_bits = key_bits
         self.pair_bits = pair_bits
         self.interval = interval
@@ -137,106 +149,138 @@ class SiftEngine(wiring.Component):
                 "next_early_node": Out(pair_bits),
                 "next_early_enable": Out(1),
                 "down": In(write),
-                "phase": Out(self.step * len(self.levels)),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
         step = self.step
-        length = len(self.phase)
+        length = step * len(self.levels)
+        # One bit per clock of an operation; one that has found its slot disappears.
+        phase = Signal(length)
         key = Signal(self.key_bits, reset_less=True)
-        node = Signal(self.pair_bits, reset_less=True)
-        node_bits = (self.levels[-1].first + self.levels[-1].pairs - 1).bit_length()
         pair = Signal(data.ArrayLayout(self.key_bits, 2))
-        left, right = pair[0], pair[1]
 
         # The comparisons are registered before they move keys. `pair` holds still until the move.
         compared = pair
         if self.interval == 6:
             compared = Signal.like(pair, name="compared", reset_less=True)
             m.d.sync += compared.eq(pair)
-        left_least = Signal(reset_less=True)
-        below_left = Signal(reset_less=True)
-        below_right = Signal(reset_less=True)
+        # In this polarity the carry chains end in the registers.
+        right_least = Signal(reset_less=True)
+        passes_left = Signal(reset_less=True)
+        passes_right = Signal(reset_less=True)
         m.d.sync += [
-            left_least.eq(compared[0] < compared[1]),
-            below_left.eq(key < compared[0]),
-            below_right.eq(key < compared[1]),
+            right_least.eq(compared[0] >= compared[1]),
+            passes_left.eq(key >= compared[0]),
+            passes_right.eq(key >= compared[1]),
         ]
-        ends = Signal()
-        m.d.comb += ends.eq((below_left & below_right) | self.fill.active)
-        child = Cat(~left_least, node)
+        if self.levels[0].first == 0:
+            m.d.sync += [right_least.eq(1), passes_left.eq(0)]
+        with m.If(self.fill.active):
+            m.d.sync += [passes_left.eq(0), passes_right.eq(0)]
+        goes_on = Signal()
         least = Signal(self.key_bits)
-        m.d.comb += least.eq(Mux(ends, key, Mux(left_least, compared[0], compared[1])))
+        m.d.comb += [
+            goes_on.eq(passes_left | passes_right),
+            least.eq(Mux(goes_on, Mux(right_least, compared[1], compared[0]), key)),
+        ]
 
-        decided = Cat(self.phase[step * n - 1] for n in range(1, len(self.levels) + 1))
+        decided = Cat(phase[step * n - 1] for n in range(1, len(self.levels) + 1))
         for n in range(1, length):
-            goes_on = ~ends if n % step == 0 else 1
-            m.d.sync += self.phase[n].eq(self.phase[n - 1] & goes_on & ~self.fill.active)
-        m.d.sync += self.phase[0].eq(self.i.valid & ~self.fill.active)
+            stays = goes_on if n % step == 0 else 1
+            m.d.sync += phase[n].eq(phase[n - 1] & stays)
+        m.d.sync += phase[0].eq(self.i.valid)
+        with m.If(self.fill.active):
+            m.d.sync += phase.eq(0)
         with m.If(self.i.load | self.fill.active):
             m.d.sync += key.eq(self.i.key)
+        # The slots to be filled on the way: above the first level and, if there is one, the second.
+        top = Signal(self.pair_bits, reset_less=True)
         with m.If(self.i.load):
-            m.d.sync += node.eq(self.i.node)
-        with m.Elif(decided[0]):
-            m.d.sync += node.eq(child[:node_bits])
+            m.d.sync += top.eq(self.i.node)
+        node = top
+        if len(self.levels) == 2:
+            node = Signal(self.pair_bits, reset_less=True)
+            with m.If(decided[0]):
+                m.d.sync += node.eq(Cat(right_least, top))
+        child = Cat(right_least, node)
 
         m.d.comb += [
-            self.up.valid.eq(decided[0]),
-            self.up.slot.eq(node),
+            self.up.valid.eq(phase[step - 2]),
+            self.up.slot.eq(top),
             self.up.key.eq(least),
             self.o.load.eq(decided[-1]),
-            self.o.valid.eq(decided[-1] & ~ends),
+            self.o.valid.eq(decided[-1] & goes_on),
             self.o.key.eq(key),
             self.o.node.eq(child),
             self.next_early_node.eq(node),
-            self.next_early_enable.eq(self.phase[length - step]),
+            self.next_early_enable.eq(phase[length - step]),
         ]
+        # Where a key ends, there is a clock to spare.
         leaf = Signal(write_layout(self.key_bits, self.pair_bits))
+        leaf_key = Signal(self.key_bits, reset_less=True)
+        m.d.sync += leaf_key.eq(key)
         m.d.comb += [
-            leaf.valid.eq(decided[-1] & ~ends),
+            leaf.valid.eq(decided[-1] & goes_on),
             leaf.slot.eq(child),
-            leaf.key.eq(key),
+            leaf.key.eq(leaf_key),
         ]
         below = leaf if self.last else self.down
 
         if len(self.levels) == 1:
-            first = self._store(m, "first", self.levels[0], node, below)
-            m.d.comb += pair.eq(first.pair)
-            if isinstance(first, EarlyPairStore):
+            store = self._store(m, "store", self.levels[0], below)
+            m.d.comb += [
+                store.load.eq(self.i.load),
+                store.load_pair.eq(self.i.node),
+                pair.eq(store.pair),
+            ]
+            if isinstance(store, EarlyPairStore):
                 m.d.comb += [
-                    first.early_node.eq(self.early_node),
-                    first.early_enable.eq(self.early_enable),
+                    store.write_key.eq(key),
+                    store.early_node.eq(self.early_node),
+                    store.early_enable.eq(self.early_enable),
                 ]
             return m
 
         own = Signal(write_layout(self.key_bits, self.pair_bits))
-        m.d.comb += [own.valid.eq(decided[1]), own.slot.eq(node), own.key.eq(least)]
-        if not self.last and 1 < self.levels[1].pairs <= SHARED_PAIRS:
-            write = Mux(own.valid, own, below)
-            merged = Signal.like(own, name="merged")
-            m.d.comb += merged.eq(write)
-            shared = Level(self.levels[0].first, self.levels[0].pairs + self.levels[1].pairs)
-            store = self._store(m, "shared", shared, node, merged)
+        m.d.comb += [own.valid.eq(phase[length - 2]), own.slot.eq(node), own.key.eq(least)]
+        second_pair = Cat(right_least, top)
+        if not self.last and self.levels[1].pairs <= SHARED_PAIRS:
+            merged = Signal(write_layout(self.key_bits, self.pair_bits))
+            from_below = Signal(reset_less=True)
+            m.d.sync += from_below.eq(~own.valid)
+            both = Level(self.levels[0].first, self.levels[0].pairs + self.levels[1].pairs)
+            store = self._store(m, "shared", both, merged)
             m.d.comb += [
                 merged.valid.eq(own.valid | below.valid),
+                merged.slot.eq(Mux(own.valid, own.slot, below.slot)),
+                merged.key.eq(Mux(from_below, below.key, least)),
+                store.load.eq(self.i.load | decided[0]),
+                store.load_pair.eq(Mux(decided[0], second_pair, self.i.node)),
                 pair.eq(store.pair),
             ]
             return m
 
-        first = self._store(m, "first", self.levels[0], node, own)
-        second = self._store(m, "second", self.levels[1], node, below)
-        on_second = Signal(reset_less=True)
-        m.d.sync += on_second.eq(self.phase[step - 1 : length - 1].any())
-        m.d.comb += pair.eq(Mux(on_second, second.pair, first.pair))
-        if isinstance(second, EarlyPairStore):
-            m.d.comb += [second.early_node.eq(node), second.early_enable.eq(self.phase[0])]
+        first = self._store(m, "first", self.levels[0], own)
+        second = self._store(m, "second", self.levels[1], below)
+        # Two selects for the sake of fan-out; being inverses, they are not merged.
+        on_first, on_second = Signal(reset_less=True), Signal(reset_less=True)
+        to_second = phase[step - 1 : length - 1].any()
+        m.d.sync += [on_second.eq(to_second), on_first.eq(~to_second)]
+        m.d.comb += [
+            first.load.eq(self.i.load),
+            first.load_pair.eq(self.i.node),
+            second.load.eq(decided[0]),
+            second.load_pair.eq(second_pair),
+            pair[0].eq(Mux(on_second, second.pair[0], first.pair[0])),
+            pair[1].eq(Mux(on_first, first.pair[1], second.pair[1])),
+        ]
         return m
 
-    def _store(self, m, name, level, node, write):
-        """The memory of `level`, read at `node` and written by `write` and the fill."""
-        kind = EarlyPairStore if self.last and level.pairs >= EARLY_PAIRS else PairStore
+    def _store(self, m, name, level, write):
+        """The memory of `level`, written by `write` and the fill."""
+        kind = EarlyPairStore if level.pairs >= EARLY_PAIRS else PairStore
         store = kind(self.key_bits, self.pair_bits, level.first, level.pairs)
         m.submodules[name] = store
         # Below its first pair, a fill would overwrite a memory's own pairs.
@@ -245,7 +289,6 @@ class SiftEngine(wiring.Component):
         has_pair = self.fill.pair[lowest_bit:].any() if level.first else 1
         m.d.comb += [
             own_fill.eq(self.fill.active & has_pair),
-            store.read_pair.eq(node),
             store.write_pair.eq(Mux(self.fill.active, self.fill.pair, write.slot[1:])),
             store.write_key.eq(write.key),
         ]

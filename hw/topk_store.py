@@ -7,7 +7,8 @@ from amaranth.lib.wiring import In, Out
 
 def _members(key_bits, pair_bits):
     return {
-        "read_pair": In(pair_bits),
+        "load": In(1),
+        "load_pair": In(pair_bits),
         "pair": Out(data.ArrayLayout(key_bits, 2)),
         "write_halves": In(2),
         "write_pair": In(pair_bits),
@@ -18,7 +19,9 @@ def _members(key_bits, pair_bits):
 class PairStore(wiring.Component):
     """Pairs of keys in distributed RAM, a single pair in registers.
 
-    Reads within the clock; a write is visible in the next clock.
+    A write is visible in the clock after `write_key`. The right keys are stored at inverted
+    addresses: so each of the two RAMs has address registers of its own, where tools would merge
+    equal ones and slow them down by the fan-out.
 
     Parameters
     ----------
@@ -33,13 +36,16 @@ class PairStore(wiring.Component):
 
     Members
     -------
-    read_pair : In(pair_bits)
+    load : In(1)
+    load_pair : In(pair_bits)
+        Show pair `load_pair` from the next clock on, with what is written to it meanwhile.
     pair : Out(ArrayLayout(key_bits, 2))
-        The pair `read_pair`.
     write_halves : In(2)
-        Which of the two keys of `write_pair` become `write_key`.
+        Which of the two keys of `write_pair` to write in the next clock.
     write_pair : In(pair_bits)
     write_key : In(key_bits)
+        What to write for the halves and the pair of the clock before: those fan out and can be
+        told early, this comes late.
     """
 
     def __init__(self, key_bits: int, pair_bits: int, first: int, pairs: int):
@@ -50,6 +56,8 @@ class PairStore(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        halves = Signal(2)
+        m.d.sync += halves.eq(self.write_halves)
         if self.pairs == 1:
             for half in range(2):
                 if self.first == 0 and half == 0:
@@ -58,26 +66,32 @@ class PairStore(wiring.Component):
                     continue
                 key = Signal(self.key_bits, name=f"key_{half}", reset_less=True)
                 m.d.comb += self.pair[half].eq(key)
-                with m.If(self.write_halves[half]):
+                with m.If(halves[half]):
                     m.d.sync += key.eq(self.write_key)
             return m
-        depth = 1 << (self.pairs - 1).bit_length()
+        address_bits = (self.pairs - 1).bit_length()
         for half, name in enumerate(("left", "right")):
             storage = memory.Memory(
                 shape=unsigned(self.key_bits),
-                depth=depth,
+                depth=1 << address_bits,
                 init=[],
                 attrs={"ram_style": "distributed"},
             )
             m.submodules[name] = storage
+            inverted = -half
+            address = Signal(address_bits, name=f"{name}_address", reset_less=True)
+            with m.If(self.load):
+                m.d.sync += address.eq(self.load_pair ^ inverted)
             read = storage.read_port(domain="comb")
             write = storage.write_port()
+            write_address = Signal.like(address, name=f"{name}_write_address")
+            m.d.sync += write_address.eq(self.write_pair ^ inverted)
             m.d.comb += [
-                read.addr.eq(self.read_pair),
+                read.addr.eq(address),
                 self.pair[half].eq(read.data),
-                write.addr.eq(self.write_pair),
+                write.addr.eq(write_address),
                 write.data.eq(self.write_key),
-                write.en.eq(self.write_halves[half]),
+                write.en.eq(halves[half]),
             ]
         return m
 
@@ -88,9 +102,10 @@ class EarlyPairStore(wiring.Component):
     A block RAM is too slow to be read and compared in one step. So both pairs that may be needed
     are read a step early, when only the slot above their parents is known, and the choice between
     them is made when they are in registers. `early_enable` is two clocks or more ahead of use, and
-    three or more after the write of a key that must be seen.
+    one or more after the write of a key that must be seen.
 
-    Parameters and members are those of `PairStore` and:
+    Parameters and members are those of `PairStore`, but `write_key` comes together with
+    `write_halves` and `write_pair`; and:
 
     early_node : In(pair_bits)
         The slot two levels above the pairs to read.
@@ -136,6 +151,12 @@ class EarlyPairStore(wiring.Component):
                 write.en.eq(chosen),
             ]
             m.d.sync += near[index].eq(read.data)
-        for half in range(2):
-            m.d.comb += self.pair[half].eq(Mux(self.read_pair[0], near[half + 2], near[half]))
+        # Two selects for the sake of fan-out; being inverses, they are not merged.
+        second, first = Signal(reset_less=True), Signal(reset_less=True)
+        with m.If(self.load):
+            m.d.sync += [second.eq(self.load_pair[0]), first.eq(~self.load_pair[0])]
+        m.d.comb += [
+            self.pair[0].eq(Mux(second, near[2], near[0])),
+            self.pair[1].eq(Mux(first, near[1], near[3])),
+        ]
         return m

@@ -88,7 +88,7 @@ class Writer(wiring.Component):
             planner.command.valid.eq(self.command.valid & ~draining),
             self.command.ready.eq(self.abort | (planner.command.ready & ~draining)),
             fifo.i.payload.eq(self.i.payload),
-            fifo.i.valid.eq(self.i.valid & ~draining),
+            fifo.i.valid.eq(self.i.valid),
             self.i.ready.eq(self.abort | (fifo.i.ready & ~draining)),
         ]
         m.d.sync += draining.eq(self.abort | (draining & (pending != 0)))

@@ -14,7 +14,33 @@ MEMORY = ROOT / "memory"
 HARNESS = ROOT / "harness"
 
 _MEMORY_CODE = ("storage.cpp", "axi_slave.cpp", "interface.cpp")
+# What the recipes of this file are made of; a change of a recipe must not find old products.
+_RECIPES = (ROOT / "toolchain.py", Path(__file__))
 _DESIGN = (HARNESS / "simulation.sv", MEMORY / "axi_memory.sv", MEMORY / "axi_constant.sv")
+
+READER_STREAM = {"STREAM_VALID": "reader.o__valid", "STREAM_READY": "reader.o__ready"}
+"""Hierarchical names, below the accelerator, of the reader's output stream."""
+
+TESTBENCH_TOP = "simulation"
+PINS_TOP = "unembed"
+
+# Everything public costs a factor of three in speed.
+_PUBLIC = {
+    TESTBENCH_TOP: {
+        "public_flat_rw": ("ap_clk", "ap_rst_n", "memory_port", "s_axi_control_*"),
+        "public_flat_rd": (
+            "irq",
+            "interrupt",
+            "m_axi_gmem0_*",
+            "stream_valid",
+            "stream_ready",
+            "watched",
+        ),
+    },
+    PINS_TOP: {
+        "public_flat_rw": ("ap_clk", "ap_rst_n", "interrupt", "s_axi_control_*", "m_axi_gmem0_*"),
+    },
+}
 
 
 def no_progress(stage: str, done: int, total: int) -> None:
@@ -45,7 +71,12 @@ def accelerator_verilog(config: HeadConfig, progress: Progress = no_progress) ->
 def _memory_entry(progress: Progress) -> tuple[Path, str]:
     """The cache entry of the memory library and its file name, which is its SONAME as well."""
     sources = sorted([*MEMORY.glob("*.cpp"), *MEMORY.glob("*.h")])
-    key = digest([toolchain.compiler_version(), *(path.read_bytes() for path in sources)])
+    key = digest(
+        [
+            toolchain.compiler_version(),
+            *(path.read_bytes() for path in (*sources, *_RECIPES)),
+        ]
+    )
     name = f"libunembed_memory-{key}.so"
 
     def build(entry):
@@ -55,8 +86,9 @@ def _memory_entry(progress: Progress) -> tuple[Path, str]:
                 "g++",
                 "-std=c++20",
                 *toolchain.OPTIMISATION,
+                *toolchain.LIBRARY_FLAGS,
+                "-flto",
                 "-Wall",
-                "-fPIC",
                 "-shared",
                 f"-Wl,-soname,{name}",
                 *(str(MEMORY / source) for source in _MEMORY_CODE),
@@ -79,10 +111,10 @@ def memory_library(progress: Progress = no_progress) -> Path:
     return entry / name
 
 
-def _copy_sources(folder: Path, verilog: str, *extra: Path) -> list[Path]:
+def _copy_sources(folder: Path, verilog: str, *others: Path) -> list[Path]:
     design = folder / "unembed.v"
     design.write_text(verilog)
-    return [design, *(Path(shutil.copy(path, folder)) for path in (*_DESIGN, *extra))]
+    return [design, *(Path(shutil.copy(path, folder)) for path in others)]
 
 
 def _rpath(memory_entry: Path) -> str:
@@ -113,7 +145,7 @@ def device_library(
         A tool is missing or failed.
     """
     memory_entry, memory_name = _memory_entry(progress)
-    harness = HARNESS / "device.cpp"
+    harness, wrapper = HARNESS / "device.cpp", HARNESS / "device.sv"
     options = [f"-GDATA_BITS={bus_bits}", f"-GCONSTANT_MEMORY={int(constant_memory)}"]
     key = digest(
         [
@@ -121,18 +153,20 @@ def device_library(
             memory_name,
             verilog,
             *options,
-            *(path.read_bytes() for path in (*_DESIGN, harness, ROOT / "toolchain.py")),
+            *(path.read_bytes() for path in (*_DESIGN, wrapper, harness, *_RECIPES)),
         ]
     )
 
     def build(entry):
         with toolchain.workspace() as folder:
-            sources = _copy_sources(folder, verilog)
-            archives = toolchain.verilate(folder, sources, "simulation", options, progress)
+            sources = _copy_sources(folder, verilog, *_DESIGN, wrapper)
+            archives = toolchain.verilate(
+                folder, sources, "device", options, toolchain.LIBRARY_FLAGS, progress
+            )
             progress("linking the simulator", 0, 1)
             toolchain.run(
                 [
-                    *toolchain.compile_command(folder),
+                    *toolchain.compile_command(folder, toolchain.LIBRARY_FLAGS),
                     "-shared",
                     "-Wl,-Bsymbolic",
                     str(harness),
@@ -147,3 +181,81 @@ def device_library(
             )
 
     return cached(f"device-{key}", build) / "device.so"
+
+
+def _visibility(top: str) -> str:
+    lines = ["`verilator_config"]
+    for rule, names in _PUBLIC[top].items():
+        lines += [f'{rule} -module "{top}" -var "{name}"' for name in names]
+    return "\n".join(lines) + "\n"
+
+
+def testbench_program(
+    verilog: str, bus_bits: int, memory: bool = True, progress: Progress = no_progress
+) -> Path:
+    """The simulator of an accelerator for cocotb, an executable named like its top module.
+
+    Parameters
+    ----------
+    verilog : str
+        The accelerator, module ``unembed``.
+    bus_bits : int
+        Data width of its memory port.
+    memory : bool
+        With the DRAM model, top ``simulation``; otherwise the accelerator is the top and the
+        testbench drives all of its pins.
+
+    Raises
+    ------
+    ToolError
+        A tool is missing or failed.
+    """
+    from cocotb_tools import config as cocotb_config
+
+    memory_entry, memory_name = _memory_entry(progress)
+    top = TESTBENCH_TOP if memory else PINS_TOP
+    options = ["--vpi"]
+    if memory:
+        options += [f"-GDATA_BITS={bus_bits}"]
+        options += [f"-D{name}={value}" for name, value in READER_STREAM.items()]
+    libraries = cocotb_config.libs_dir
+    main = cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"
+    key = digest(
+        [
+            toolchain.version(),
+            importlib.metadata.version("cocotb"),
+            str(libraries),
+            memory_name,
+            verilog,
+            top,
+            *(path.read_bytes() for path in (*_DESIGN, *_RECIPES)),
+        ]
+    )
+
+    def build(entry):
+        with toolchain.workspace() as folder:
+            sources = _copy_sources(folder, verilog, *(_DESIGN if memory else ()))
+            visibility = folder / "visibility.vlt"
+            visibility.write_text(_visibility(top))
+            archives = toolchain.verilate(
+                folder, [visibility, *sources], top, options, (), progress
+            )
+            progress("linking the testbench", 0, 1)
+            toolchain.run(
+                [
+                    *toolchain.compile_command(folder),
+                    str(main),
+                    *map(str, archives),
+                    str(memory_entry / memory_name),
+                    _rpath(memory_entry),
+                    f"-L{libraries}",
+                    f"-Wl,-rpath,{libraries}",
+                    "-lcocotbvpi_verilator",
+                    "-pthread",
+                    "-o",
+                    str(entry / top),
+                ],
+                folder,
+            )
+
+    return cached(f"testbench-{key}", build) / top

@@ -22,6 +22,9 @@ EXACT_FLOAT64 = 2**53
 CHUNK_BYTES = 32 * 2**20
 """Working memory per chunk of rows."""
 
+VECTOR_BLOCK = 256
+"""Hidden vectors scored at once by `best_rows`."""
+
 
 def _magnitude(values: np.ndarray) -> int:
     """Largest magnitude in an integer array; 0 if it is empty."""
@@ -149,7 +152,7 @@ def best_rows(
     ----------
     chunks : iterable of (first row, weights [R, d], scales [R, G])
         Consecutive rows, ascending; only one chunk is held at a time.
-    hidden : integers [N, d]
+    hidden : integers [N, d], N >= 1
     k, group : int
         As in `topk` and `scores`.
 
@@ -162,7 +165,11 @@ def best_rows(
     ids = np.empty((len(hidden), 0), np.int32)
     best = np.empty((len(hidden), 0), np.int64)
     for first_row, weights, scales in chunks:
-        chunk_ids, chunk_scores = topk(scores(weights, scales, hidden, group), k)
+        blocks = [
+            topk(scores(weights, scales, hidden[start : start + VECTOR_BLOCK], group), k)
+            for start in range(0, len(hidden), VECTOR_BLOCK)
+        ]
+        chunk_ids, chunk_scores = (np.concatenate(part) for part in zip(*blocks, strict=True))
         # The rows kept so far have lower ids, so that joined columns stay in id order among equals.
         ids = np.concatenate([ids, chunk_ids + np.int32(first_row)], axis=1)
         best = np.concatenate([best, chunk_scores], axis=1)

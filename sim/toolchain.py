@@ -25,7 +25,8 @@ OPTIMISATION = ("-O3", "-march=native")
 
 # Hidden symbols keep the Verilator runtimes of several libraries in one process apart; GNU unique
 # symbols would join them in spite of that.
-_OBJECT_FLAGS = ("-fPIC", "-fvisibility=hidden", "-fno-gnu-unique")
+LIBRARY_FLAGS = ("-fPIC", "-fvisibility=hidden", "-fno-gnu-unique")
+"""Compiler options of all objects of a shared library."""
 
 
 def require_tools() -> None:
@@ -99,9 +100,7 @@ def _environment(folder: Path) -> dict[str, str]:
         # that was compiled in another one; Verilator precompiles its header.
         "CCACHE_BASEDIR": str(folder),
         "CCACHE_NOHASHDIR": "1",
-        "CCACHE_SLOPPINESS": (
-            "pch_defines,time_macros,include_file_mtime,include_file_ctime"
-        ),
+        "CCACHE_SLOPPINESS": ("pch_defines,time_macros,include_file_mtime,include_file_ctime"),
     }
 
 
@@ -138,14 +137,14 @@ def run(
         raise ToolError(f"{Path(command[0]).name} failed: {reason.strip()}")
 
 
-def compile_command(folder: Path) -> list[str]:
-    """The compiler with the options of every object, for code next to a Verilated model."""
+def compile_command(folder: Path, flags: Sequence[str] = ()) -> list[str]:
+    """The compiler for code next to a Verilated model in `folder`, compiled with the same flags."""
     root = folder / "verilator" / "include"
     return [
         "g++",
         "-std=c++20",
         *OPTIMISATION,
-        *_OBJECT_FLAGS,
+        *flags,
         f"-I{folder / 'model'}",
         f"-I{root}",
         f"-I{root / 'vltstd'}",
@@ -157,7 +156,12 @@ def compile_command(folder: Path) -> list[str]:
 
 
 def verilate(
-    folder: Path, sources: Sequence[Path], top: str, options: Sequence[str], progress: Progress
+    folder: Path,
+    sources: Sequence[Path],
+    top: str,
+    options: Sequence[str],
+    flags: Sequence[str],
+    progress: Progress,
 ) -> list[Path]:
     """Translate and compile a design.
 
@@ -171,6 +175,9 @@ def verilate(
         The top module.
     options : sequence of str
         Further options of Verilator.
+    flags : sequence of str
+        Further options of the compiler.
+    progress : Progress
 
     Returns
     -------
@@ -251,7 +258,7 @@ def verilate(
             f"OPT_FAST={optimisation}",
             f"OPT_GLOBAL={optimisation}",
             "OPT_SLOW=-O1",
-            f"USER_CPPFLAGS={' '.join(_OBJECT_FLAGS)}",
+            f"USER_CPPFLAGS={' '.join(flags)}",
             *archives,
         ],
         folder,

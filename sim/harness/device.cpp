@@ -1,4 +1,4 @@
-// The in-process simulation: the Verilated `simulation` behind a C interface for ctypes.
+// The in-process simulation: the Verilated `device` behind a C interface for ctypes.
 #include <cstdint>
 #include <memory>
 
@@ -15,102 +15,97 @@ constexpr int kTimeout = -1;
 class Device {
  public:
   explicit Device(uint64_t memory_port) : top_(&context_) {
-    top_.memory_port = memory_port;
-    top_.ap_rst_n = 0;
-    settle();
+    top_.port = memory_port;
+    top_.rst_n = 0;
+    apply();
   }
 
   ~Device() { top_.final(); }
 
   void reset(uint64_t cycles) {
-    top_.s_axi_control_awvalid = 0;
-    top_.s_axi_control_wvalid = 0;
-    top_.s_axi_control_bready = 0;
-    top_.s_axi_control_arvalid = 0;
-    top_.s_axi_control_rready = 0;
-    top_.ap_rst_n = 0;
-    advance(cycles);
-    top_.ap_rst_n = 1;
-    settle();
+    top_.awvalid = 0;
+    top_.wvalid = 0;
+    top_.bready = 0;
+    top_.arvalid = 0;
+    top_.rready = 0;
+    top_.rst_n = 0;
+    apply();
+    for (uint64_t cycle = 0; cycle < cycles; ++cycle) clock();
+    top_.rst_n = 1;
+    apply();
   }
 
   // Runs until the interrupt is high, at most `limit` cycles; returns the cycles run.
   uint64_t run(uint64_t limit, bool until_interrupt) {
     uint64_t done = 0;
-    while (done < limit && !(until_interrupt && top_.interrupt)) {
-      edge();
-      settle();
+    while (done < limit && !(until_interrupt && top_.irq)) {
+      clock();
       ++done;
     }
-    cycles_ += done;
     return done;
   }
 
   int read(uint32_t address, uint32_t* data, uint64_t limit) {
-    top_.s_axi_control_araddr = address;
-    top_.s_axi_control_arvalid = 1;
-    top_.s_axi_control_rready = 1;
-    settle();
+    top_.araddr = address;
+    top_.arvalid = 1;
+    top_.rready = 1;
+    apply();
     int response = kTimeout;
     for (uint64_t cycle = 0; cycle < limit && response == kTimeout; ++cycle) {
-      const bool taken = top_.s_axi_control_arvalid && top_.s_axi_control_arready;
-      if (top_.s_axi_control_rvalid) {
-        *data = top_.s_axi_control_rdata;
-        response = top_.s_axi_control_rresp;
+      const bool taken = top_.arvalid && top_.arready;
+      if (top_.rvalid) {
+        *data = top_.rdata;
+        response = top_.rresp;
       }
-      edge();
-      if (taken) top_.s_axi_control_arvalid = 0;
-      if (response != kTimeout) top_.s_axi_control_rready = 0;
-      settle();
-      ++cycles_;
+      clock();
+      if (taken) top_.arvalid = 0;
+      if (response != kTimeout) top_.rready = 0;
+      apply();
     }
     return response;
   }
 
   int write(uint32_t address, uint32_t data, uint32_t strobe, uint64_t limit) {
-    top_.s_axi_control_awaddr = address;
-    top_.s_axi_control_awvalid = 1;
-    top_.s_axi_control_wdata = data;
-    top_.s_axi_control_wstrb = strobe;
-    top_.s_axi_control_wvalid = 1;
-    top_.s_axi_control_bready = 1;
-    settle();
+    top_.awaddr = address;
+    top_.awvalid = 1;
+    top_.wdata = data;
+    top_.wstrb = strobe;
+    top_.wvalid = 1;
+    top_.bready = 1;
+    apply();
     int response = kTimeout;
     for (uint64_t cycle = 0; cycle < limit && response == kTimeout; ++cycle) {
-      const bool address_taken = top_.s_axi_control_awvalid && top_.s_axi_control_awready;
-      const bool data_taken = top_.s_axi_control_wvalid && top_.s_axi_control_wready;
-      if (top_.s_axi_control_bvalid) response = top_.s_axi_control_bresp;
-      edge();
-      if (address_taken) top_.s_axi_control_awvalid = 0;
-      if (data_taken) top_.s_axi_control_wvalid = 0;
-      if (response != kTimeout) top_.s_axi_control_bready = 0;
-      settle();
-      ++cycles_;
+      const bool address_taken = top_.awvalid && top_.awready;
+      const bool data_taken = top_.wvalid && top_.wready;
+      if (top_.bvalid) response = top_.bresp;
+      clock();
+      if (address_taken) top_.awvalid = 0;
+      if (data_taken) top_.wvalid = 0;
+      if (response != kTimeout) top_.bready = 0;
+      apply();
     }
     return response;
   }
 
   uint64_t cycles() const { return cycles_; }
-  bool interrupt() const { return top_.interrupt; }
+  bool interrupt() const { return top_.irq; }
 
  private:
-  // The second half of a cycle: the clock falls and the inputs set since the edge take effect, so
-  // that all outputs are those of the coming edge. A cycle is an edge and a settling, two
-  // evaluations; the falling edge starts nothing in the design and is cheap.
-  void settle() {
-    top_.ap_clk = 0;
+  // Makes the inputs set since the last clock edge take effect: all outputs are then those that
+  // the coming edge sees.
+  void apply() {
+    top_.apply = 1;
+    top_.eval();
+    top_.apply = 0;
     top_.eval();
   }
-  void edge() {
+  // One clock cycle. The falling edge starts nothing in the design.
+  void clock() {
     top_.ap_clk = 1;
     top_.eval();
-  }
-  void advance(uint64_t cycles) {
-    for (uint64_t cycle = 0; cycle < cycles; ++cycle) {
-      edge();
-      settle();
-    }
-    cycles_ += cycles;
+    top_.ap_clk = 0;
+    top_.eval();
+    ++cycles_;
   }
 
   VerilatedContext context_;

@@ -11,7 +11,8 @@ module simulation #(
     input logic ap_clk,
     input logic ap_rst_n,
     input logic [63:0] memory_port,
-    output logic interrupt,
+    // Not named `interrupt`, which Verilator renames as a word that C++ compilers reserve.
+    output logic irq,
 
     input  logic [11:0] s_axi_control_awaddr,
     input  logic [ 2:0] s_axi_control_awprot,
@@ -71,11 +72,29 @@ module simulation #(
   logic                     m_axi_gmem0_bvalid;
   logic                     m_axi_gmem0_bready;
 
+  logic interrupt;
+  assign irq = interrupt;
+
   unembed accelerator (.*);
 
 `ifdef STREAM_VALID
   wire stream_valid = accelerator.`STREAM_VALID;
   wire stream_ready = accelerator.`STREAM_READY;
+
+  // What a monitor looks at in every clock, in one word because each look costs time.
+  wire [10:0] watched = {
+    s_axi_control_wvalid & s_axi_control_wready,
+    s_axi_control_awvalid & s_axi_control_awready,
+    interrupt,
+    stream_ready,
+    stream_valid,
+    m_axi_gmem0_wready,
+    m_axi_gmem0_wvalid,
+    m_axi_gmem0_rready,
+    m_axi_gmem0_rvalid,
+    m_axi_gmem0_arready,
+    m_axi_gmem0_arvalid
+  };
 `endif
 
 `define CONNECT_MEMORY \

@@ -98,8 +98,9 @@ void AxiSlave::violation(const char* text, uint64_t address) {
 
 void AxiSlave::check_address(const char* channel, Offer& offer, bool valid, bool ready,
                              uint64_t address, uint32_t control) {
-  char text[80];
+  if (!valid && !offer.waiting) return;
   if (offer.waiting) {
+    char text[80];
     if (!valid) {
       std::snprintf(text, sizeof text, "%sVALID was withdrawn before %sREADY", channel, channel);
       violation(text, offer.address);

@@ -18,6 +18,7 @@ using unembed::Statistics;
 using unembed::Storage;
 using unembed::WriteOrder;
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 // The layout is shared with the ctypes structure in library.py.
@@ -133,3 +134,4 @@ void unembed_axi_clock(uint64_t port, uint32_t valids, uint64_t araddr, uint32_t
 }
 
 }  // extern "C"
+#pragma GCC visibility pop

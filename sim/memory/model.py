@@ -1,6 +1,6 @@
 """What a simulated DRAM is like: size, timing, stalls and faults."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 CHANNELS = ("ar", "r", "aw", "w", "b")
 WRITE_ORDERS = ("any", "address_first", "data_first")
@@ -54,9 +54,7 @@ class Stalls:
     @classmethod
     def everywhere(cls, probability: float, longest: int = 1, seed: int = 0) -> "Stalls":
         """The same kind of stalls on all channels, each with a seed of its own."""
-        return cls(
-            *(Stall(probability, longest, seed + index) for index in range(len(CHANNELS)))
-        )
+        return cls(*(Stall(probability, longest, seed + index) for index in range(len(CHANNELS))))
 
 
 @dataclass(frozen=True)
@@ -130,8 +128,8 @@ class MemoryModel:
     max_outstanding_writes: int = 16
     write_order: str = "any"
     idle_garbage: bool = False
-    stalls: Stalls = field(default_factory=Stalls)
-    faults: Faults = field(default_factory=Faults)
+    stalls: Stalls = Stalls()
+    faults: Faults = Faults()
 
     def __post_init__(self):
         _check_range("base", self.base, 0, 2**64 - 1)

@@ -1,4 +1,5 @@
 import random
+from itertools import chain, repeat
 
 import pytest
 
@@ -50,9 +51,11 @@ def test_holds_its_depth_and_empties_without_bubbles(depth):
         ctx.set(fifo.o.ready, 1)
         await wait(ctx, 100)
 
+    # The second word comes when the first one has long waited on the output.
+    go = chain([True], repeat(False, 10), repeat(True))
     simulate(
         fifo,
-        sender(fifo.i, range(depth + 20)),
+        sender(fifo.i, range(depth + 20), go),
         fill_then_empty,
         background=[entered.run, left.run],
     )

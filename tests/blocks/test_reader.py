@@ -88,7 +88,7 @@ class Recount:
             assert requested - taken <= reader.config.outstanding_beats, f"credits in {cycle}"
             assert outstanding == accepted - arrived
             assert idle == (commanded == taken)
-            assert active == (begun and (commanded > taken or c_valid)), f"active in {cycle}"
+            assert active == (begun and commanded > taken), f"active in {cycle}"
             events = (r_valid, ar_valid and ar_ready, ar_valid and not ar_ready, r_valid and r_resp)
             assert tuple(sample[14:]) == tuple(bool(event) for event in events)
             begun = bool(active)
@@ -229,6 +229,19 @@ def test_no_error_when_every_beat_is_okay():
     assert recount.errors == 0
 
 
+def no_new_request(reader):
+    """A testbench that checks that no ARVALID rises while abort is high."""
+
+    async def watch(ctx):
+        allowed = True
+        pins = ctx.tick().sample(reader.arvalid, reader.arready, reader.abort)
+        async for _, _, valid, ready, abort in pins:
+            assert allowed or not valid
+            allowed = not abort or (valid and not ready)
+
+    return watch
+
+
 def abort_case(pulse, stalled_address=False, consumed=0):
     """Abort with bursts open; the next job must be right.
 
@@ -240,13 +253,6 @@ def abort_case(pulse, stalled_address=False, consumed=0):
     memory = ReadMemory(reader, 64, latency=30, address_go=address_go)
     output = StreamMonitor(reader.o, drop=reader.abort)
     after = [(0x8008, 50)]
-
-    async def no_new_request(ctx):
-        allowed = True
-        pins = ctx.tick().sample(reader.arvalid, reader.arready, reader.abort)
-        async for _, _, valid, ready, abort in pins:
-            assert allowed or not valid
-            allowed = not abort or (valid and not ready)
 
     async def job(ctx):
         await send(ctx, reader.command, [{"address": 0x1000, "beats": 500}])
@@ -288,7 +294,7 @@ def abort_case(pulse, stalled_address=False, consumed=0):
         await wait(ctx, 200)
         assert memory.beats == beats + 64
 
-    simulate(reader, job, background=[memory.run, output.run, no_new_request])
+    simulate(reader, job, background=[memory.run, output.run, no_new_request(reader)])
 
 
 def test_abort_drains_open_bursts_and_the_next_job_is_right():
@@ -306,6 +312,49 @@ def test_abort_drops_beats_that_are_buffered():
 @pytest.mark.parametrize("pulse", [1, 2, 25, 40, 60])
 def test_a_short_abort_drains_before_the_next_command(pulse):
     abort_case(pulse=pulse, consumed=10)
+
+
+def test_no_address_is_raised_from_the_first_clock_of_an_abort():
+    reader = Reader(config(64, 1, 64))
+    memory = ReadMemory(reader, 64)
+
+    async def abort_after_every_number_of_clocks(ctx):
+        for clocks in range(12):
+            await send(ctx, reader.command, [{"address": 0x1000, "beats": 60}])
+            await wait(ctx, clocks)
+            ctx.set(reader.abort, 1)
+            await ctx.tick()
+            await wait_until(ctx, reader.idle)
+            await ctx.tick()
+            assert memory.beats == len(memory.bursts)
+            ctx.set(reader.abort, 0)
+
+    testbench = abort_after_every_number_of_clocks
+    simulate(reader, testbench, background=[memory.run, no_new_request(reader)])
+
+
+def test_a_short_abort_waits_for_an_address_that_is_not_accepted():
+    reader = Reader(config())
+    blocked = [True]
+    memory = ReadMemory(reader, 64, address_go=iter(lambda: not blocked[0], None))
+    output = StreamMonitor(reader.o)
+
+    async def job(ctx):
+        await send(ctx, reader.command, [{"address": 0x1000, "beats": 16}])
+        await wait_until(ctx, reader.arvalid)
+        ctx.set(reader.abort, 1)
+        await ctx.tick()
+        ctx.set(reader.abort, 0)
+        await wait(ctx, 20)
+        assert ctx.get(reader.arvalid) and not ctx.get(reader.idle)
+        blocked[0] = False
+        ctx.set(reader.o.ready, 1)
+        await send(ctx, reader.command, [{"address": 0x5000, "beats": 20}])
+        await wait_until(ctx, reader.idle)
+        await ctx.tick()
+        assert output.words == expected_beats([(0x5000, 20)], 64)
+
+    simulate(reader, job, background=[memory.run, output.run])
 
 
 def test_abort_when_idle_changes_nothing():

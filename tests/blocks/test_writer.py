@@ -183,6 +183,39 @@ def test_beats_may_come_before_their_command():
     simulate(writer, job, background=[memory.run])
 
 
+def no_new_request(writer):
+    """A testbench that checks that no AWVALID rises while abort is high."""
+
+    async def watch(ctx):
+        allowed = True
+        pins = ctx.tick().sample(writer.awvalid, writer.awready, writer.abort)
+        async for _, _, valid, ready, abort in pins:
+            assert allowed or not valid
+            allowed = not abort or (valid and not ready)
+
+    return watch
+
+
+def test_no_address_is_raised_from_the_first_clock_of_an_abort():
+    writer = Writer(config(max_burst=1))
+    memory = WriteMemory(writer, 64)
+
+    async def abort_after_every_number_of_clocks(ctx):
+        for clocks in range(12):
+            await send(ctx, writer.i, range(10))
+            await send(ctx, writer.command, commands_of([(0x1000 * (clocks + 1), 10)]))
+            await wait(ctx, clocks)
+            ctx.set(writer.abort, 1)
+            await ctx.tick()
+            await wait_until(ctx, writer.idle)
+            await ctx.tick()
+            assert memory.answers == memory.beats == len(memory.bursts)
+            ctx.set(writer.abort, 0)
+
+    testbench = abort_after_every_number_of_clocks
+    simulate(writer, testbench, background=[memory.run, no_new_request(writer)])
+
+
 @pytest.mark.parametrize("blocked", ["address", "data", "response"])
 @pytest.mark.parametrize("pulse", [None, 1, 3])
 def test_abort_completes_the_burst_that_has_begun_and_the_next_job_is_right(pulse, blocked):
@@ -190,13 +223,6 @@ def test_abort_completes_the_burst_that_has_begun_and_the_next_job_is_right(puls
     block = [True]
     free = {f"{blocked}_go": iter(lambda: not block[0], None)}
     memory = WriteMemory(writer, 64, **free)
-
-    async def no_new_request(ctx):
-        allowed = True
-        pins = ctx.tick().sample(writer.awvalid, writer.awready, writer.abort)
-        async for _, _, valid, ready, abort in pins:
-            assert allowed or not valid
-            allowed = not abort or (valid and not ready)
 
     async def job(ctx):
         await send(ctx, writer.command, commands_of([(0x1000, 16)]))
@@ -227,7 +253,7 @@ def test_abort_completes_the_burst_that_has_begun_and_the_next_job_is_right(puls
         assert memory.words == first | second
         assert memory.answers == 3
 
-    simulate(writer, job, background=[memory.run, no_new_request])
+    simulate(writer, job, background=[memory.run, no_new_request(writer)])
 
 
 def test_axi_outputs_do_not_follow_axi_inputs_within_a_clock():

@@ -12,7 +12,7 @@ from hw.register_map import OFFSETS, Control, counter_registers, identification
 from hw.status import Status
 
 
-def image_of(config: HeadConfig, rows: int, dim: int, weight_scale: float = 0.25):
+def image_of(config: HeadConfig, rows: int, dim: int, weight_scale: float = 0.3):
     """What the driver uses of an image; its bytes are no weights, the fake device has its own."""
     layout = ImageLayout(config, rows, dim)
     return SimpleNamespace(
@@ -22,6 +22,7 @@ def image_of(config: HeadConfig, rows: int, dim: int, weight_scale: float = 0.25
         dim=dim,
         weight_scale=weight_scale,
         layout=layout,
+        verify=lambda: None,
         data=np.arange(layout.bytes, dtype=np.uint32).astype(np.uint8),
     )
 

@@ -44,7 +44,7 @@ def test_results_are_scores_ids_and_logits_in_order(head):
         order = np.argsort(-scores, kind="stable")[:5]
         assert results.ids[n].tolist() == order.tolist()
         assert results.scores[n].tolist() == scores[order].tolist()
-        assert results.logits[n].tolist() == [float(s) * 0.25 * scale for s in scores[order]]
+        assert results.logits[n].tolist() == [float(s) * 0.3 * scale for s in scores[order]]
     assert (results.ids.dtype, results.scores.dtype) == (np.int32, np.int64)
 
 
@@ -96,6 +96,17 @@ def test_an_image_that_does_not_fit_is_refused_with_both_values(change, message)
     assert not device.mapped
 
 
+def test_a_damaged_image_is_not_loaded(device):
+    def damaged():
+        raise UserError("head.safetensors", "the image is damaged")
+
+    image = image_of(CONFIG, *WEIGHTS.shape)
+    image.verify = damaged
+    with pytest.raises(UserError, match="damaged"):
+        Head(device, image)
+    assert not device.mapped
+
+
 def test_too_little_memory_is_told_with_both_sizes():
     device = FakeDevice(CONFIG, WEIGHTS, memory_bytes=8192)
     with pytest.raises(UserError, match="needs 12288 bytes of memory, fake has 8192"):
@@ -132,7 +143,9 @@ def test_a_state_that_is_not_finite_starts_no_job(device, head):
 @pytest.mark.parametrize("status", [status for status in Status if status])
 def test_an_error_status_is_told_and_the_next_job_is_right(device, head, status):
     device.status = status
-    with pytest.raises(JobError, match=rf"status {status.name} \({status:d}\): .*ERRORS 0x") as info:
+    with pytest.raises(
+        JobError, match=rf"status {status.name} \({status:d}\): .*ERRORS 0x"
+    ) as info:
         head.run(np.ones((1, 40)), k=2)
     assert info.value.status == status
     assert device.registers["ERRORS"] == 0

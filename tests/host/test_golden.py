@@ -120,7 +120,9 @@ def test_k_below_one_is_refused():
 
 
 @pytest.mark.parametrize("step", [1, 7, 64, 500])
-def test_best_rows_do_not_depend_on_the_chunks(step):
+@pytest.mark.parametrize("block", [2, 5])
+def test_best_rows_do_not_depend_on_the_chunks(step, block, monkeypatch):
+    monkeypatch.setattr(golden, "VECTOR_BLOCK", block)
     weights = RNG.integers(-2, 2, (130, 32))
     scales = np.ones((130, 1), int)
     hidden = RNG.integers(-3, 3, (5, 32))

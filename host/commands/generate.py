@@ -1,0 +1,78 @@
+"""`unembed generate`: Verilog of an accelerator and the documentation of its registers."""
+
+import argparse
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from host.console import print_json, stages
+from host.errors import UserError
+from host.options import add_hardware_options, hardware_config
+from hw.config import HeadConfig
+
+NAME = "generate"
+HELP = "write the Verilog of an accelerator and its register documentation"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-o", "--out", type=Path, required=True, metavar="DIR", help="folder to write to"
+    )
+    parser.add_argument("--json", action="store_true", help="report as JSON")
+    add_hardware_options(parser)
+
+
+def generated_files(config: HeadConfig) -> dict[str, str]:
+    """The files of an accelerator by name; the same text each time."""
+    from hw import register_docs, verilog
+
+    return {
+        "unembed.v": verilog.generate(config),
+        "registers.md": register_docs.markdown(config),
+        "registers.h": register_docs.c_header(config),
+        "config.json": json.dumps(asdict(config), indent=2) + "\n",
+    }
+
+
+def write_files(folder: Path, files: dict[str, str]) -> None:
+    """Write text files, each under a temporary name until it is complete.
+
+    Raises
+    ------
+    UserError
+        The folder or a file cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            temporary = folder / f".{name}.{os.getpid()}.tmp"
+            try:
+                temporary.write_text(text, newline="\n")
+                temporary.replace(folder / name)
+            finally:
+                temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise UserError(folder, f"cannot be written: {error.strerror}") from None
+
+
+def run(arguments: argparse.Namespace) -> int:
+    config = hardware_config(arguments)
+    with stages() as progress:
+        progress("generating Verilog", 0, 1)
+        files = generated_files(config)
+        write_files(arguments.out, files)
+        progress("generating Verilog", 1, 1)
+    paths = [arguments.out / name for name in files]
+    if arguments.json:
+        print_json({"files": list(map(str, paths)), "config": asdict(config)})
+        return 0
+    group = f"groups of {config.group}" if config.group else "whole rows"
+    print(
+        f"{config.lanes} lanes ({config.lane_units} rows x {config.lane_width} columns, fold "
+        f"{config.fold}), {config.bus_bits}-bit bus, int{config.weight_bits} in {group}, "
+        f"top {config.k} of up to {config.max_rows} rows of {config.max_dim} columns"
+    )
+    for path in paths:
+        print(path)
+    return 0

@@ -1,0 +1,50 @@
+"""`unembed inspect`: what an image holds."""
+
+import argparse
+from pathlib import Path
+
+from rich.table import Table
+
+from host.console import output, print_json
+from host.image import Image, describe
+
+NAME = "inspect"
+HELP = "show the parameters, source, sizes and layout of an image"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("image", type=Path, metavar="IMAGE", help="image from unembed pack")
+    parser.add_argument("--json", action="store_true", help="all of it as JSON")
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "-"
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return f"{int(value):,}"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    description = describe(Image(arguments.image))
+    if arguments.json:
+        print_json(description)
+        return 0
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold")
+    table.add_column()
+    table.add_column(overflow="fold")
+    for section, content in description.items():
+        name = section.replace("_", " ")
+        if not isinstance(content, dict):
+            table.add_row(name, "", _text(content))
+            continue
+        for key, value in content.items():
+            table.add_row(name, key.replace("_", " "), _text(value))
+            name = ""
+    output().print(table)
+    return 0

@@ -1,0 +1,244 @@
+import json
+import os
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+from host import image as image_module
+from host.errors import UserError
+from host.image import Image, ImageWriter, SourceInfo, describe, save_image
+from host.quantize import EXACT
+from hw.config import HeadConfig
+
+CONFIG = HeadConfig(bus_bits=64, group=32, width=4, tile_rows=4)
+SOURCE = SourceInfo("m.gguf", "output.weight", "Q8_0", 12, False, 11, "ab", "cd")
+
+
+def random_integers(rows=11, dim=40, groups=2, seed=0):
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(-128, 128, (rows, dim))
+    return weights, rng.integers(0, 65536, (rows, groups))
+
+
+@pytest.fixture
+def saved(tmp_path):
+    return save_image(tmp_path / "head.safetensors", CONFIG, *random_integers(), 0.125, SOURCE)
+
+
+def rewrite(path, change):
+    """Change the decoded header of an image and write it back."""
+    data = path.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    change(header)
+    text = json.dumps(header).encode().ljust(length)
+    path.write_bytes(data[:8] + text + data[8 + length :])
+
+
+def test_an_image_gives_back_what_was_saved(saved):
+    weights, scales = random_integers()
+    found = saved.read_rows(0, 11)
+    assert np.array_equal(found[0], weights)
+    assert np.array_equal(found[1], scales)
+    found = saved.read_rows(3, 9)
+    assert np.array_equal(found[0], weights[3:9])
+    assert np.array_equal(found[1], scales[3:9])
+    assert (saved.rows, saved.dim, saved.weight_scale) == (11, 40, 0.125)
+    assert saved.config_fields == CONFIG.image_fields()
+    assert saved.source == SOURCE
+    assert saved.quantisation == EXACT
+    assert saved.data.size == saved.layout.bytes
+
+
+def test_weights_are_integer_times_scale_times_weight_scale(saved):
+    weights, scales = random_integers()
+    expected = weights * np.repeat(scales, 32, axis=1)[:, :40] * 0.125
+    assert np.array_equal(saved.dequantise(2, 7), expected[2:7].astype(np.float32))
+
+
+def test_the_data_are_mapped_not_loaded_and_read_only(saved):
+    assert isinstance(saved.data, np.memmap)
+    assert saved.data.offset % 4096 == 0
+    assert not saved.data.flags.writeable
+
+
+@pytest.mark.parametrize(("start", "stop"), [(-1, 2), (3, 2), (0, 12)])
+def test_rows_out_of_range_are_refused(saved, start, stop):
+    with pytest.raises(IndexError, match=r"rows must be in 0\.\.11"):
+        saved.read_rows(start, stop)
+
+
+def test_the_safetensors_library_reads_an_image(saved):
+    with safe_open(saved.path, "np") as file:
+        assert list(file.keys()) == ["image"]
+        assert np.array_equal(file.get_tensor("image"), saved.data)
+        metadata = file.metadata()
+    assert metadata["format"] == "unembed-image"
+    assert json.loads(metadata["config"]) == CONFIG.image_fields()
+    assert json.loads(metadata["source"])["tensor"] == "output.weight"
+
+
+def test_the_same_arrays_give_the_same_bytes(tmp_path, saved):
+    again = save_image(tmp_path / "b.safetensors", CONFIG, *random_integers(), 0.125, SOURCE)
+    assert again.path.read_bytes() == saved.path.read_bytes()
+
+
+def test_the_weight_scale_survives_exactly(tmp_path):
+    for value in (0.1 + 0.2, 2.0**-1074, 1 / 3, 1.7976931348623157e308):
+        image = save_image(tmp_path / "h.safetensors", CONFIG, *random_integers(), value)
+        assert image.weight_scale == value
+
+
+def test_a_damaged_byte_is_found(saved):
+    saved.verify()
+    data = bytearray(saved.path.read_bytes())
+    data[-3] ^= 1
+    saved.path.write_bytes(data)
+    with pytest.raises(UserError, match=r"head\.safetensors: the image is damaged"):
+        Image(saved.path).verify()
+
+
+def test_an_image_cut_by_four_bytes_is_named(saved):
+    saved.path.write_bytes(saved.path.read_bytes()[:-4])
+    with pytest.raises(UserError, match=r"head\.safetensors: the file is cut short"):
+        Image(saved.path)
+
+
+def test_a_missing_image_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"gone\.safetensors: no such file"):
+        Image(tmp_path / "gone.safetensors")
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "message"),
+    [
+        ("format", "other", r"not a packed image .*found other"),
+        ("format", None, r"not a packed image"),
+        ("version", "2", r"version of the image \(expected 1, found 2\)"),
+        ("version", None, r"version of the image \(expected 1\)"),
+        ("rows", None, r"damaged metadata: 'rows' is missing"),
+        ("rows", "0", r"damaged metadata: max_rows must be in"),
+        ("rows", '"11"', r"damaged metadata: max_rows must be an integer"),
+        ("rows", "13", r"tensor image: does not fit the metadata \(expected U8 \[\d+\], found U8"),
+        ("dim", "{", r"metadata dim is no JSON"),
+        ("weight_scale", "NaN", r"damaged metadata: weight_scale must be positive, got nan"),
+        ("weight_scale", "-1.0", r"damaged metadata: weight_scale must be positive"),
+        ("weight_scale", "[]", r"damaged metadata: float"),
+        ("config", "{}", r"damaged metadata: 'bus_bits' is missing"),
+        ("config", "3", r"damaged metadata"),
+        ("source", "{}", r"damaged metadata"),
+        ("quantisation", "[]", r"damaged metadata"),
+    ],
+)
+def test_metadata_that_make_no_image_are_named(saved, key, text, message):
+    def change(header):
+        if text is None:
+            del header["__metadata__"][key]
+        else:
+            header["__metadata__"][key] = text
+
+    rewrite(saved.path, change)
+    with pytest.raises(UserError, match=r"head\.safetensors.*" + message) as info:
+        Image(saved.path)
+    assert "\n" not in str(info.value)
+
+
+def test_other_tensors_are_refused(saved):
+    rewrite(saved.path, lambda header: header.update(other=header.pop("image")))
+    with pytest.raises(UserError, match=r"tensors \(expected image, found other\)"):
+        Image(saved.path)
+
+
+def test_nothing_is_left_of_an_image_that_fails(tmp_path):
+    path = tmp_path / "head.safetensors"
+    path.write_bytes(b"an older image")
+    with pytest.raises(KeyboardInterrupt), ImageWriter(path, CONFIG, 11, 40) as writer:
+        weights, scales = np.zeros((8, 64), np.int8), np.ones((8, 2), np.int32)
+        writer.write(0, weights, scales)
+        assert len(os.listdir(tmp_path)) == 2
+        raise KeyboardInterrupt
+    assert os.listdir(tmp_path) == ["head.safetensors"]
+    assert path.read_bytes() == b"an older image"
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(image_module.os, "pwrite", full)
+    with pytest.raises(UserError, match=r"head\.safetensors: cannot be written: No space left"):
+        save_image(tmp_path / "head.safetensors", CONFIG, *random_integers())
+    assert not os.listdir(tmp_path)
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(UserError, match=r"gone/head\.safetensors: cannot be written: No such file"):
+        save_image(tmp_path / "gone" / "head.safetensors", CONFIG, *random_integers())
+
+
+def test_rows_must_come_in_order_and_all(tmp_path):
+    weights, scales = np.zeros((4, 64), np.int8), np.ones((4, 2), np.int32)
+    with ImageWriter(tmp_path / "h", CONFIG, 11, 40) as writer:
+        writer.write(0, weights, scales)
+        with pytest.raises(ValueError, match="rows must follow in order: expected 4"):
+            writer.write(8, weights, scales)
+        with pytest.raises(ValueError, match="4 of 11 rows were written"):
+            writer.finish(1.0, SOURCE, EXACT)
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("config", "weight", "scale", "message"),
+    [
+        (HeadConfig(weight_bits=4), 8, 1, r"a weight of row 5 is not in -8\.\.7"),
+        (HeadConfig(weight_bits=4), -9, 1, r"a weight of row 5 is not in -8\.\.7"),
+        (HeadConfig(), 128, 1, r"a weight of row 5 is not in -128\.\.127"),
+        (HeadConfig(), 1, 65536, r"a scale of row 5 is not in 0\.\.65535"),
+        (HeadConfig(), 1, -1, r"a scale of row 5 is not in 0\.\.65535"),
+        (HeadConfig(scale_bits=8, scale_signed=True), 1, -129, r"not in -128\.\.127"),
+    ],
+)
+def test_values_that_do_not_fit_the_format_are_refused(tmp_path, config, weight, scale, message):
+    weights, scales = np.zeros((9, 32), int), np.ones((9, 1), int)
+    weights[5, 3], scales[5, 0] = weight, scale
+    with pytest.raises(ValueError, match=message):
+        save_image(tmp_path / "h", config, weights, scales)
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("config", "rows", "dim"),
+    [
+        (CONFIG, 11, 40),
+        (HeadConfig(), 64, 576),
+        (HeadConfig(weight_bits=4, group=128, scale_bits=8, scale_signed=True), 101, 300),
+        (HeadConfig(bus_bits=64, group=0, width=1), 3, 1),
+        (HeadConfig(bus_bits=64, weight_bits=4, group=0, width=1), 3, 1),
+    ],
+)
+def test_the_description_accounts_for_every_byte(tmp_path, config, rows, dim):
+    weights = np.zeros((rows, dim), int)
+    scales = np.zeros((rows, config.groups(dim)), int)
+    image = save_image(tmp_path / "h", config, weights, scales)
+    description = json.loads(json.dumps(describe(image)))
+    parts = description["bytes"]
+    total = parts.pop("total")
+    assert total == image.layout.bytes == sum(parts.values())
+    assert min(parts.values()) >= 0
+    assert parts["weights"] == rows * dim * config.weight_bits / 8
+    assert description["efficiency"] == parts["weights"] / total
+    assert description["bits_per_weight"] == 8 * total / (rows * dim)
+    layout = description["layout"]
+    assert layout["header_beats"] + layout["body_beats"] == layout["beats"]
+
+
+def test_smollm2s_shape_has_the_known_size(tmp_path):
+    config = HeadConfig()
+    image = save_image(
+        tmp_path / "h", config, np.zeros((49152, 576), np.int8), np.zeros((49152, 18), np.uint16)
+    )
+    layout = describe(image)["layout"]
+    assert image.layout.bytes == 30_081_024
+    assert (layout["beats"], layout["body_beats"], layout["tiles"]) == (470_016, 442_368, 768)
+    assert (layout["tile_header_beats"], layout["tile_body_beats"]) == (36, 576)
