@@ -45,9 +45,9 @@ clean:
 	@touch $@
 
 .venv/test: .venv/model
-	$(RUN) pip install --disable-pip-version-check -e ".[test]"
+	$(RUN) pip install --disable-pip-version-check -e ".[test,demo]"
 	@touch $@
 
 .venv/bench: .venv/test
-	$(RUN) pip install --disable-pip-version-check -e ".[test,bench]"
+	$(RUN) pip install --disable-pip-version-check -e ".[test,demo,bench]"
 	@touch $@

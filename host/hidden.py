@@ -12,6 +12,10 @@ DTYPES = {8: np.dtype("<i1"), 16: np.dtype("<i2")}
 """Element of a quantised hidden state in memory, by `hidden_bits`."""
 
 
+FILE_MAGICS = (np.lib.format.MAGIC_PREFIX, b"PK\x03\x04", b"PK\x05\x06")
+"""First bytes of an .npy file, and of the zip archive that an .npz file is, full or empty."""
+
+
 def check_hidden(hidden: np.ndarray, dim: int) -> np.ndarray:
     """Hidden states as float64 [N, dim]; a single state [dim] becomes [1, dim].
 
@@ -89,6 +93,10 @@ def load_hidden(path: Path, key: str = "hidden") -> np.ndarray:
     """
     try:
         with open(path, "rb") as file:
+            # NumPy takes any other file for a pickle, and says how to run what it holds.
+            if not file.read(len(np.lib.format.MAGIC_PREFIX)).startswith(FILE_MAGICS):
+                raise UserError(path, "is no .npy or .npz file")
+            file.seek(0)
             loaded = np.load(file, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
                 return loaded

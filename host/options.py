@@ -2,7 +2,8 @@
 
 import argparse
 import tomllib
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from host.image import Image
 
 DEFAULT_CLOCK_MHZ = 250.0
+HIGHEST_CLOCK_MHZ = 1e6
 DEFAULT_LATENCY = 40
+HIGHEST_LATENCY = 100_000
 
 
 def _group(text: str) -> int:
@@ -54,6 +57,8 @@ class Parameter:
     help: str
     choices: tuple[int, ...] | None = None
     option_name: str | None = None
+    default: str | None = None
+    """The default in words where `HeadConfig` computes it."""
 
     @property
     def option(self) -> str:
@@ -64,37 +69,63 @@ PARAMETERS = (
     Parameter("bus_bits", "data width of the memory port", BUS_BITS),
     Parameter("weight_bits", "width of a weight", WEIGHT_BITS),
     Parameter("scale_bits", "width of a stored scale", SCALE_BITS),
-    Parameter("scale_signed", "stored scales are signed"),
+    Parameter("scale_signed", "stored scales are signed", default="unsigned"),
     Parameter("group", "columns that share a scale: 32, 64, 128 or row"),
-    Parameter("width", "columns of a row per bus beat, a power of two"),
-    Parameter("tile_rows", "rows per tile of the image"),
+    Parameter(
+        "width",
+        "columns of a row per bus beat, a power of two",
+        default="as a beat holds, at most 32",
+    ),
+    Parameter(
+        "tile_rows", "rows per tile of the image", default="64, or the rows of a beat if more"
+    ),
     Parameter("hidden_bits", "width of a quantised hidden value", HIDDEN_BITS),
     Parameter("fold", "clocks per bus beat of weights; lanes shrink by it", FOLDS),
     Parameter("max_dim", "largest hidden width"),
     Parameter("max_rows", "largest vocabulary"),
     Parameter("k", f"most results per hidden state, 1..{MAX_K}", option_name="--max-k"),
     Parameter("insert_interval", "clocks between top-k insertions", INSERT_INTERVALS),
-    Parameter("max_burst", "largest AXI burst, beats"),
-    Parameter("outstanding_bytes", "read data under way or buffered, bytes"),
+    Parameter("max_burst", "largest AXI burst, beats", default="64, at most 4096 bytes"),
+    Parameter(
+        "outstanding_bytes",
+        "read data under way or buffered, bytes, a power of two",
+        default="256 beats",
+    ),
 )
 
 OPTIONS = {parameter.field: parameter.option for parameter in PARAMETERS}
 
 
-def _default(field: str) -> str:
-    default = next(f.default for f in fields(HeadConfig) if f.name == field)
-    if default is MISSING or default is None or isinstance(default, bool):
-        return ""
-    return f" (default {'row' if field == 'group' and default == WHOLE_ROW else default})"
+class Purpose(Enum):
+    """What hardware options are for, and what the help says of their defaults."""
+
+    PACK = (
+        "image parameters",
+        "Q4_0 defaults to 4-bit weights and signed scales, which hold it exactly.",
+    )
+    RUN = (
+        "hardware parameters",
+        "The image decides its own format: an option that contradicts it is an error. --max-dim, "
+        "--max-rows and --max-k grow with the image and -k unless they are given.",
+    )
+    BUILD = ("hardware parameters", None)
 
 
-def add_hardware_options(parser: argparse.ArgumentParser, *, image_only: bool = False) -> None:
-    """Add the hardware's options and --config; with `image_only` those of the image's layout."""
-    group = parser.add_argument_group("image parameters" if image_only else "hardware parameters")
+def _default(parameter: Parameter, purpose: Purpose) -> str:
+    if purpose is Purpose.RUN and parameter.field in IMAGE_FIELDS:
+        return " (default: the image's)"
+    default = next(f.default for f in fields(HeadConfig) if f.name == parameter.field)
+    return f" (default {parameter.default or default})"
+
+
+def add_hardware_options(parser: argparse.ArgumentParser, purpose: Purpose) -> None:
+    """Add the hardware's options and --config; for packing those of the image's format."""
+    title, note = purpose.value
+    group = parser.add_argument_group(title, note)
     for parameter in PARAMETERS:
-        if image_only and parameter.field not in IMAGE_FIELDS:
+        if purpose is Purpose.PACK and parameter.field not in IMAGE_FIELDS:
             continue
-        text = parameter.help + ("" if image_only else _default(parameter.field))
+        text = parameter.help + _default(parameter, purpose)
         names = {"dest": f"hardware_{parameter.field}", "default": None, "help": text}
         if parameter.field == "scale_signed":
             group.add_argument(parameter.option, action=argparse.BooleanOptionalAction, **names)
@@ -134,10 +165,14 @@ def add_simulation_options(parser: argparse.ArgumentParser) -> None:
 
 def check_simulation_options(arguments: argparse.Namespace) -> None:
     """Raise UsageError for a clock or latency out of range."""
-    if not 0 < arguments.clock_mhz < 1e6:
-        raise UsageError("--clock-mhz", "must be positive", found=f"{arguments.clock_mhz:g}")
-    if not 1 <= arguments.latency <= 100_000:
-        raise UsageError("--latency", "must be in 1..100000", found=arguments.latency)
+    if not 0 < arguments.clock_mhz < HIGHEST_CLOCK_MHZ:
+        raise UsageError(
+            "--clock-mhz",
+            f"must be above 0 and below {HIGHEST_CLOCK_MHZ:.0f}",
+            found=f"{arguments.clock_mhz:g}",
+        )
+    if not 1 <= arguments.latency <= HIGHEST_LATENCY:
+        raise UsageError("--latency", f"must be in 1..{HIGHEST_LATENCY}", found=arguments.latency)
 
 
 def given_parameters(arguments: argparse.Namespace) -> dict[str, tuple[object, str]]:
@@ -160,9 +195,25 @@ def given_parameters(arguments: argparse.Namespace) -> dict[str, tuple[object, s
 
 
 def pack_options(arguments: argparse.Namespace, keep_rows: bool = False) -> PackOptions:
-    """The image format that options and TOML file describe; raises UsageError."""
+    """The image format that options and TOML file describe.
+
+    Raises
+    ------
+    UsageError
+        No image can have that format, whatever the model.
+    """
     given = given_parameters(arguments)
     values = {field: value for field, (value, _) in given.items() if field in IMAGE_FIELDS}
+    # A model can set one of them: the width of its weights, where it is of integers.
+    weight_bits = [values["weight_bits"]] if "weight_bits" in values else WEIGHT_BITS
+    errors = []
+    for bits in weight_bits:
+        try:
+            build_config(values | {"weight_bits": bits}, given)
+        except UsageError as error:
+            errors.append(error)
+    if len(errors) == len(weight_bits):
+        raise errors[-1]
     return PackOptions(**values, keep_rows=keep_rows)
 
 

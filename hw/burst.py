@@ -82,8 +82,9 @@ class BurstPlanner(wiring.Component):
         near = Signal(reset_less=True)
         room = Signal(self.page_bits)
         m.d.comb += room.eq(~position[: self.page_bits])
+        longest = self.max_burst - 1
         m.d.sync += [
-            reach.eq(Mux(room < self.max_burst - 1, room, self.max_burst - 1)),
+            reach.eq(Mux(room < longest, room, longest) if longest else 0),
             tail.eq(remaining[:tail_bits] - 1),
             near.eq(~remaining[tail_bits:].any()),
         ]

@@ -109,19 +109,21 @@ class EventCounter(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         low = Signal(min(self.width, self.split_bits))
-        high = Signal(self.width - len(low))
-        full = Signal()
+        parts = [low]
         with m.If(self.event):
             m.d.sync += low.eq(low + 1)
         with m.If(self.clear):
             m.d.sync += low.eq(0)
-        if len(high):
+        if self.width > len(low):
+            high = Signal(self.width - len(low))
+            full = Signal()
+            parts.append(high)
             with m.If(self.event):
                 m.d.sync += full.eq(low == 2 ** len(low) - 2)
                 m.d.sync += high.eq(high + full)
             with m.If(self.clear):
                 m.d.sync += [full.eq(0), high.eq(0)]
-        m.d.comb += self.count.eq(Cat(low, high))
+        m.d.comb += self.count.eq(Cat(parts))
         return m
 
 

@@ -28,12 +28,12 @@ class TopK(wiring.Component):
     is on one level of the heap at a time and the next follows behind it, so the logic grows with
     log K and the rate does not fall with K.
 
-    Throughput: a row that is not among the best so far takes one clock; one that is, at most
-    ``insert_interval`` clocks. Records leave at that interval, too, the first one at most
-    ``insert_interval + 4`` clocks after `drain`.
+    Throughput: a row that is not among the best so far takes one clock, or two with an
+    `insert_interval` of 6; one that is, ``insert_interval`` clocks. Records leave at that interval,
+    too, the first one at most ``2 * insert_interval`` clocks after `drain`.
 
     Clearing writes two slots a clock, half of K rounded up to a power of two, and takes
-    ``2 * engines + 3`` clocks besides, an engine being two levels of the heap.
+    ``2 * engines + 2`` clocks besides, an engine being two levels of the heap.
 
     Parameters
     ----------
@@ -113,14 +113,22 @@ class TopK(wiring.Component):
         # interval or later, enables whole keys, so it is a register.
         free = Signal()
         recent = Signal(interval - 1)
+        starts = ~(entry.valid | recent[:-1].any())
+        not_better = root >= candidate
+        if interval == 6:
+            # The comparison is registered as well, so rows are judged in every second clock.
+            judged = Signal(reset_less=True)
+            m.d.sync += judged.eq(not_better)
+            starts &= ~(free & running)
+            not_better = judged
         m.d.sync += recent.eq(Cat(entry.valid, recent))
-        m.d.sync += free.eq(~(entry.valid | recent[:-1].any()) | filling)
+        m.d.sync += free.eq(starts | filling)
 
         # A row waits here to be compared with a root that is not about to change.
         score = self.i.payload.score.as_unsigned()
         m.d.comb += [
             self.i.ready.eq(free & running),
-            accepted.eq(pending & free & ~(root >= candidate)),
+            accepted.eq(pending & free & ~not_better),
         ]
         with m.If(filling):
             m.d.sync += [pending.eq(0), candidate.eq(0)]
@@ -131,7 +139,9 @@ class TopK(wiring.Component):
             ]
         m.d.sync += self.inserted.eq(accepted & ~filling)
 
-        full = pop | (filling & ~fill_empty)
+        fill_full = Signal(reset_less=True)
+        m.d.sync += fill_full.eq(filling & ~fill_empty)
+        full = pop | fill_full
         m.d.comb += [
             entry.load.eq(free),
             entry.valid.eq(accepted | pop),
@@ -205,8 +215,8 @@ class TopK(wiring.Component):
         writes = Signal()
         odd = self.k[0]
         empty_halves = Cat(1, odd) if self._root_slot else Cat(odd, 0)
-        m.d.comb += [
-            writes.eq(filling & (settle == 0)),
+        m.d.comb += writes.eq(filling & (settle == 0))
+        m.d.sync += [
             fill.active.eq(filling),
             fill.pair.eq(walk),
             fill.halves.eq(Mux(boundary, empty_halves, 0b11) & writes.replicate(2)),

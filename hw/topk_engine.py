@@ -162,29 +162,31 @@ class SiftEngine(wiring.Component):
         pair = Signal(data.ArrayLayout(self.key_bits, 2))
 
         # The comparisons are registered before they move keys. `pair` holds still until the move.
-        compared = pair
-        if self.interval == 6:
-            compared = Signal.like(pair, name="compared", reset_less=True)
-            m.d.sync += compared.eq(pair)
+        held = Signal.like(pair, name="held", reset_less=True)
+        m.d.sync += held.eq(pair)
+        compared = held if self.interval == 6 else pair
         # In this polarity the carry chains end in the registers.
         right_least = Signal(reset_less=True)
-        passes_left = Signal(reset_less=True)
-        passes_right = Signal(reset_less=True)
-        m.d.sync += [
-            right_least.eq(compared[0] >= compared[1]),
-            passes_left.eq(key >= compared[0]),
-            passes_right.eq(key >= compared[1]),
-        ]
+        m.d.sync += right_least.eq(compared[0] >= compared[1])
+        passing = [key >= compared[0], key >= compared[1]]
         if self.levels[0].first == 0:
-            m.d.sync += [right_least.eq(1), passes_left.eq(0)]
-        with m.If(self.fill.active):
-            m.d.sync += [passes_left.eq(0), passes_right.eq(0)]
-        goes_on = Signal()
+            # An only child, on the right.
+            m.d.sync += right_least.eq(1)
+            passing[0] = 0
+        goes_on = Signal(reset_less=True)
+        if self.interval == 6:
+            # Here the comparison has the clock for itself, so there is time to conclude.
+            m.d.sync += goes_on.eq(passing[0] | passing[1])
+            with m.If(self.fill.active):
+                m.d.sync += goes_on.eq(0)
+        else:
+            passes = Signal(2, reset_less=True)
+            m.d.sync += passes.eq(Cat(passing))
+            with m.If(self.fill.active):
+                m.d.sync += passes.eq(0)
+            m.d.comb += goes_on.eq(passes.any())
         least = Signal(self.key_bits)
-        m.d.comb += [
-            goes_on.eq(passes_left | passes_right),
-            least.eq(Mux(goes_on, Mux(right_least, compared[1], compared[0]), key)),
-        ]
+        m.d.comb += least.eq(Mux(goes_on, Mux(right_least, held[1], held[0]), key))
 
         decided = Cat(phase[step * n - 1] for n in range(1, len(self.levels) + 1))
         for n in range(1, length):
@@ -239,7 +241,9 @@ class SiftEngine(wiring.Component):
                 m.d.comb += [
                     store.write_key.eq(key),
                     store.early_node.eq(self.early_node),
-                    store.early_enable.eq(self.early_enable),
+                    # A read never meets a write; where tools can see that, they need no logic to
+                    # define what it would give.
+                    store.early_enable.eq(self.early_enable & ~decided[0] & ~self.fill.active),
                 ]
             return m
 

@@ -110,7 +110,7 @@ class EarlyPairStore(wiring.Component):
     early_node : In(pair_bits)
         The slot two levels above the pairs to read.
     early_enable : In(1)
-        Read now.
+        Read now; not while something is written.
     """
 
     def __init__(self, key_bits: int, pair_bits: int, first: int, pairs: int):
@@ -129,9 +129,6 @@ class EarlyPairStore(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         near = Signal(data.ArrayLayout(self.key_bits, 4), reset_less=True)
-        # The two never meet; saying so spares the logic for a read during a write.
-        enable = Signal()
-        m.d.comb += enable.eq(self.early_enable & ~self.write_halves.any())
         for index in range(4):
             storage = memory.Memory(
                 shape=unsigned(self.key_bits),
@@ -145,7 +142,7 @@ class EarlyPairStore(wiring.Component):
             chosen = self.write_halves[index % 2] & (self.write_pair[0] == index // 2)
             m.d.comb += [
                 read.addr.eq(self.early_node),
-                read.en.eq(enable),
+                read.en.eq(self.early_enable),
                 write.addr.eq(self.write_pair[1:]),
                 write.data.eq(self.write_key),
                 write.en.eq(chosen),

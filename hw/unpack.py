@@ -73,7 +73,9 @@ class Unpacker(wiring.Component):
         hidden_left = Signal(range(hidden_beats(config, config.max_dim) + 1))
         # Scale words still to come; where a word takes several beats, beats still to come.
         beats_per_word = max(1, config.lane_units * config.scale_bits // config.bus_bits)
-        words_left = Signal(range(2 ** len(plan.full_words) * beats_per_word))
+        word_limit = 2 ** len(plan.full_words) * beats_per_word
+        # At least wide enough for the comparison below not to be a constant.
+        words_left = Signal(range(max(word_limit, per_beat + 2)))
         header_last = Signal()
         m.d.comb += header_last.eq(words_left <= per_beat)
         if per_beat > 1:

@@ -1,5 +1,7 @@
 """Verilog of a configured accelerator."""
 
+from dataclasses import asdict
+
 from amaranth.back import verilog
 
 from hw.config import HeadConfig
@@ -8,11 +10,33 @@ from hw.head import Head
 MODULE = "unembed"
 """Name of the top module."""
 
+LINT_WAIVERS = ("WIDTHEXPAND", "WIDTHTRUNC", "CASEINCOMPLETE", "PROCASSINIT", "UNUSEDSIGNAL")
+"""Warnings of ``verilator -Wall`` that come from how Yosys writes Verilog; there are no others."""
+
+_HEADER = """\
+// unembed: a language-model head, generated for
+//
+{parameters}
+//
+// The pins: AXI4-Lite slave s_axi_control_*, AXI4 master m_axi_gmem0_*, interrupt; clock ap_clk,
+// synchronous reset ap_rst_n, low while active.
+//
+// One file holds all modules, so only one of them could have its name.
+/* verilator lint_off DECLFILENAME */
+// The name of the port `interrupt` is that of AMD's block control protocols. Some C++ compilers
+// reserve the word; Verilator says that it renames it there.
+/* verilator lint_off SYMRSVDWORD */
+
+"""
+
 
 def generate(config: HeadConfig) -> str:
     """Verilog of the accelerator; the same text for the same configuration.
 
     Source locations are left out: they would differ from checkout to checkout.
     """
-    head = Head(config)
-    return verilog.convert(head, name=MODULE, emit_src=False)
+    fields = asdict(config)
+    width = max(map(len, fields))
+    parameters = "\n".join(f"//   {name:<{width}}  {int(value)}" for name, value in fields.items())
+    body = verilog.convert(Head(config), name=MODULE, emit_src=False)
+    return _HEADER.format(parameters=parameters) + body

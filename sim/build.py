@@ -145,7 +145,7 @@ def device_library(
         A tool is missing or failed.
     """
     memory_entry, memory_name = _memory_entry(progress)
-    harness, wrapper = HARNESS / "device.cpp", HARNESS / "device.sv"
+    harness = HARNESS / "device.cpp"
     options = [f"-GDATA_BITS={bus_bits}", f"-GCONSTANT_MEMORY={int(constant_memory)}"]
     key = digest(
         [
@@ -153,15 +153,15 @@ def device_library(
             memory_name,
             verilog,
             *options,
-            *(path.read_bytes() for path in (*_DESIGN, wrapper, harness, *_RECIPES)),
+            *(path.read_bytes() for path in (*_DESIGN, harness, *_RECIPES)),
         ]
     )
 
     def build(entry):
         with toolchain.workspace() as folder:
-            sources = _copy_sources(folder, verilog, *_DESIGN, wrapper)
+            sources = _copy_sources(folder, verilog, *_DESIGN)
             archives = toolchain.verilate(
-                folder, sources, "device", options, toolchain.LIBRARY_FLAGS, progress
+                folder, sources, TESTBENCH_TOP, options, toolchain.LIBRARY_FLAGS, progress
             )
             progress("linking the simulator", 0, 1)
             toolchain.run(

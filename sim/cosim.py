@@ -222,6 +222,12 @@ class CocotbDevice:
     def _pin(self, name: str):
         return getattr(self.dut, f"s_axi_control_{name}")
 
+    async def _after_edge(self) -> None:
+        # A timer may end at the time of a rising edge, but before it. A pin that changes together
+        # with the clock could be seen by this edge or by the next.
+        if self.dut.ap_clk.value == 0:
+            await RisingEdge(self.dut.ap_clk)
+
     async def read(self, offset: int) -> int:
         """The 32-bit register at `offset`; raises `BusError` as `read_register` does."""
         response, value = await self.transact_read(offset)
@@ -234,6 +240,7 @@ class CocotbDevice:
 
     async def transact_read(self, offset: int) -> tuple[int, int]:
         """AXI response (negative: none) and value of a register read."""
+        await self._after_edge()
         self._pin("araddr").value = offset
         self._pin("arvalid").value = 1
         self._pin("rready").value = 1
@@ -250,6 +257,7 @@ class CocotbDevice:
 
     async def transact_write(self, offset: int, value: int, strobe: int = 0xF) -> int:
         """AXI response (negative: none) of a register write."""
+        await self._after_edge()
         self._pin("awaddr").value = offset
         self._pin("wdata").value = value
         self._pin("wstrb").value = strobe

@@ -113,22 +113,27 @@ class SimDevice:
         self.clock_hz = clock_hz
         if verilog is None:
             verilog = build.accelerator_verilog(config, progress)
+        library = build.device_library(verilog, config.bus_bits, constant_memory, progress)
         # The memory library is loaded first: the simulator finds it by its name.
         self.memory = Dram(self.memory_model.base, self.memory_model.size)
         self.port = MemoryPort(self.memory, self.memory_model, config.bus_bits)
-        self._library = _load(
-            build.device_library(verilog, config.bus_bits, constant_memory, progress)
-        )
-        self._handle = self._library.unembed_device_create(self.port.handle)
+        self._library = _load(library)
+        self._simulation = self._library.unembed_device_create(self.port.handle)
         self.reset()
 
     def close(self) -> None:
         """End the simulation and free its memory."""
-        if self._handle:
-            self._library.unembed_device_destroy(self._handle)
-            self._handle = None
+        if self._simulation:
+            self._library.unembed_device_destroy(self._simulation)
+            self._simulation = None
             self.port.close()
             self.memory.close()
+
+    @property
+    def _handle(self) -> int:
+        if self._simulation is None:
+            raise ValueError("the device is closed")
+        return self._simulation
 
     def __enter__(self) -> "SimDevice":
         return self

@@ -15,6 +15,7 @@ from host.driver import Head
 from host.figures import Figures
 from host.image import Image
 from host.options import (
+    Purpose,
     UsageError,
     add_hardware_options,
     add_simulation_options,
@@ -38,7 +39,10 @@ SHOWN_RANKS = 5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--prompt", default=DEFAULT_PROMPT, metavar="TEXT", help='(default "%(default)s")'
+        "--prompt",
+        default=DEFAULT_PROMPT,
+        metavar="TEXT",
+        help='text to go on from (default "%(default)s")',
     )
     parser.add_argument(
         "--tokens",
@@ -47,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="tokens to generate (default %(default)s)",
     )
-    add_hardware_options(parser)
+    add_hardware_options(parser, Purpose.BUILD)
     add_simulation_options(parser)
 
 
@@ -82,10 +86,18 @@ def _print_table(body: Body, answer: Answer, figures: Figures, k: int) -> None:
     output().print(table)
 
 
+def _encoded(prompt: str) -> bytes:
+    try:
+        return prompt.encode()
+    except UnicodeEncodeError:
+        raise UsageError("--prompt", "must be UTF-8 text", found=ascii(prompt)) from None
+
+
 def run(arguments: argparse.Namespace) -> int:
     check_simulation_options(arguments)
     if arguments.tokens < 1:
         raise UsageError("--tokens", "must be at least 1", found=arguments.tokens)
+    prompt_bytes = _encoded(arguments.prompt)
     with ExitStack() as stack:
         with stages() as progress:
             model = model_file()
@@ -96,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
             memory = MemoryModel(latency_cycles=arguments.latency)
             device = stack.enter_context(SimDevice(config, memory, clock_hz, progress=progress))
             progress("loading the model's body", 0, 1)
-            body = Body(model, len(arguments.prompt.encode()) + arguments.tokens)
+            body = Body(model, len(prompt_bytes) + arguments.tokens)
             prompt = body.tokenize(arguments.prompt)
             if not prompt:
                 raise UsageError("--prompt", "must have at least one token")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from host.console import print_json, stages
 from host.errors import UserError
-from host.options import add_hardware_options, hardware_config
+from host.options import Purpose, add_hardware_options, hardware_config
 from hw.config import HeadConfig
 
 NAME = "generate"
@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--out", type=Path, required=True, metavar="DIR", help="folder to write to"
     )
     parser.add_argument("--json", action="store_true", help="report as JSON")
-    add_hardware_options(parser)
+    add_hardware_options(parser, Purpose.BUILD)
 
 
 def generated_files(config: HeadConfig) -> dict[str, str]:

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from host.console import print_json, stages
-from host.options import add_hardware_options, pack_options
+from host.options import Purpose, add_hardware_options, pack_options
 from host.pack import pack
 
 NAME = "pack"
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--keep-rows", action="store_true", help="keep rows past the tokenizer's vocabulary"
     )
     parser.add_argument("--json", action="store_true", help="report as JSON")
-    add_hardware_options(parser, image_only=True)
+    add_hardware_options(parser, Purpose.PACK)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,6 +1,7 @@
 """`unembed simulate`: hidden states through the simulated accelerator."""
 
 import argparse
+import os
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +16,7 @@ from host.figures import Figures
 from host.hidden import check_hidden, load_hidden
 from host.image import Image
 from host.options import (
+    Purpose,
     UsageError,
     add_hardware_options,
     add_simulation_options,
@@ -32,6 +34,8 @@ HELP = "run hidden states through the simulated accelerator"
 
 DEFAULT_K = 64
 SHOWN_STATES = 16
+WIDEST_LOGIT = 1e9
+"""From this magnitude on a logit is shown with an exponent."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--out", type=Path, metavar="FILE.npz", help="write ids, scores, logits and counters"
     )
     parser.add_argument("--json", action="store_true", help="results as JSON")
-    add_hardware_options(parser)
+    add_hardware_options(parser, Purpose.RUN)
     add_simulation_options(parser)
 
 
@@ -63,8 +67,22 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
         raise UsageError("-k", f"must be in 1..{MAX_K}", found=arguments.k)
     if arguments.limit is not None and arguments.limit < 1:
         raise UsageError("--limit", "must be at least 1", found=arguments.limit)
-    if arguments.out is not None and not arguments.out.parent.is_dir():
-        raise UserError(arguments.out, "cannot be written: its folder does not exist")
+    if arguments.out is not None:
+        _check_output(arguments)
+
+
+def _check_output(arguments: argparse.Namespace) -> None:
+    """Raise UserError for an output that cannot be written, before the simulation runs."""
+    out = arguments.out
+    if not out.parent.is_dir():
+        raise UserError(out, "cannot be written: its folder does not exist")
+    if out.is_dir():
+        raise UserError(out, "is a folder", expected="a file name")
+    if not os.access(out.parent, os.W_OK):
+        raise UserError(out, "cannot be written: its folder is write-protected")
+    for path, what in ((arguments.image, "image"), (arguments.hidden, "hidden states")):
+        if out.exists() and path.exists() and out.samefile(path):
+            raise UserError(out, f"would overwrite the {what}")
 
 
 def _hidden(arguments: argparse.Namespace, dim: int) -> np.ndarray:
@@ -109,7 +127,7 @@ def _print_table(results: Results, figures: Figures) -> None:
         table.add_row(
             str(n),
             str(results.ids[n, 0]),
-            f"{results.logits[n, 0]:.4f}",
+            _logit(results.logits[n, 0]),
             f"{counters['cycles'][n]:,}",
             f"{100 * figures.utilisation[n]:.2f} %",
             f"{counters['wait_cycles'][n]:,}",
@@ -121,6 +139,18 @@ def _print_table(results: Results, figures: Figures) -> None:
     if len(results.ids) > SHOWN_STATES:
         print(f"... and {len(results.ids) - SHOWN_STATES} more states")
     print(figures.line())
+
+
+def _save(results: Results, path: Path) -> None:
+    try:
+        results.save(path)
+    except OSError as error:
+        # The error's own file name is the temporary one.
+        raise UserError(path, f"cannot be written: {error.strerror}") from None
+
+
+def _logit(value: float) -> str:
+    return f"{value:.4f}" if abs(value) < WIDEST_LOGIT else f"{value:.6g}"
 
 
 def _show_mismatch(place, results: Results, ids: np.ndarray, scores: np.ndarray) -> None:
@@ -150,7 +180,7 @@ def run(arguments: argparse.Namespace) -> int:
             results = head.run(hidden, k, lambda done, total: progress("simulating", done, total))
             seconds = time.perf_counter() - start
         if arguments.out is not None:
-            results.save(arguments.out)
+            _save(results, arguments.out)
         if arguments.check:
             ids, scores = golden_results(
                 image,

@@ -1,4 +1,4 @@
-// The in-process simulation: the Verilated `device` behind a C interface for ctypes.
+// The in-process simulation: the Verilated `simulation` behind a C interface for ctypes.
 #include <cstdint>
 #include <memory>
 
@@ -9,29 +9,29 @@
 
 namespace {
 
-// Answers of a register access; the first four are AXI responses.
+// Result of a register access that was not answered; otherwise it is the AXI response.
 constexpr int kTimeout = -1;
 
 class Device {
  public:
   explicit Device(uint64_t memory_port) : top_(&context_) {
-    top_.port = memory_port;
-    top_.rst_n = 0;
+    top_.memory_port = memory_port;
+    top_.ap_rst_n = 0;
     apply();
   }
 
   ~Device() { top_.final(); }
 
   void reset(uint64_t cycles) {
-    top_.awvalid = 0;
-    top_.wvalid = 0;
-    top_.bready = 0;
-    top_.arvalid = 0;
-    top_.rready = 0;
-    top_.rst_n = 0;
+    top_.s_axi_control_awvalid = 0;
+    top_.s_axi_control_wvalid = 0;
+    top_.s_axi_control_bready = 0;
+    top_.s_axi_control_arvalid = 0;
+    top_.s_axi_control_rready = 0;
+    top_.ap_rst_n = 0;
     apply();
     for (uint64_t cycle = 0; cycle < cycles; ++cycle) clock();
-    top_.rst_n = 1;
+    top_.ap_rst_n = 1;
     apply();
   }
 
@@ -46,42 +46,42 @@ class Device {
   }
 
   int read(uint32_t address, uint32_t* data, uint64_t limit) {
-    top_.araddr = address;
-    top_.arvalid = 1;
-    top_.rready = 1;
+    top_.s_axi_control_araddr = address;
+    top_.s_axi_control_arvalid = 1;
+    top_.s_axi_control_rready = 1;
     apply();
     int response = kTimeout;
     for (uint64_t cycle = 0; cycle < limit && response == kTimeout; ++cycle) {
-      const bool taken = top_.arvalid && top_.arready;
-      if (top_.rvalid) {
-        *data = top_.rdata;
-        response = top_.rresp;
+      const bool taken = top_.s_axi_control_arvalid && top_.s_axi_control_arready;
+      if (top_.s_axi_control_rvalid) {
+        *data = top_.s_axi_control_rdata;
+        response = top_.s_axi_control_rresp;
       }
       clock();
-      if (taken) top_.arvalid = 0;
-      if (response != kTimeout) top_.rready = 0;
+      if (taken) top_.s_axi_control_arvalid = 0;
+      if (response != kTimeout) top_.s_axi_control_rready = 0;
       apply();
     }
     return response;
   }
 
   int write(uint32_t address, uint32_t data, uint32_t strobe, uint64_t limit) {
-    top_.awaddr = address;
-    top_.awvalid = 1;
-    top_.wdata = data;
-    top_.wstrb = strobe;
-    top_.wvalid = 1;
-    top_.bready = 1;
+    top_.s_axi_control_awaddr = address;
+    top_.s_axi_control_awvalid = 1;
+    top_.s_axi_control_wdata = data;
+    top_.s_axi_control_wstrb = strobe;
+    top_.s_axi_control_wvalid = 1;
+    top_.s_axi_control_bready = 1;
     apply();
     int response = kTimeout;
     for (uint64_t cycle = 0; cycle < limit && response == kTimeout; ++cycle) {
-      const bool address_taken = top_.awvalid && top_.awready;
-      const bool data_taken = top_.wvalid && top_.wready;
-      if (top_.bvalid) response = top_.bresp;
+      const bool address_taken = top_.s_axi_control_awvalid && top_.s_axi_control_awready;
+      const bool data_taken = top_.s_axi_control_wvalid && top_.s_axi_control_wready;
+      if (top_.s_axi_control_bvalid) response = top_.s_axi_control_bresp;
       clock();
-      if (address_taken) top_.awvalid = 0;
-      if (data_taken) top_.wvalid = 0;
-      if (response != kTimeout) top_.bready = 0;
+      if (address_taken) top_.s_axi_control_awvalid = 0;
+      if (data_taken) top_.s_axi_control_wvalid = 0;
+      if (response != kTimeout) top_.s_axi_control_bready = 0;
       apply();
     }
     return response;
@@ -93,12 +93,7 @@ class Device {
  private:
   // Makes the inputs set since the last clock edge take effect: all outputs are then those that
   // the coming edge sees.
-  void apply() {
-    top_.apply = 1;
-    top_.eval();
-    top_.apply = 0;
-    top_.eval();
-  }
+  void apply() { top_.eval(); }
   // One clock cycle. The falling edge starts nothing in the design.
   void clock() {
     top_.ap_clk = 1;

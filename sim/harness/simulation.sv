@@ -75,7 +75,59 @@ module simulation #(
   logic interrupt;
   assign irq = interrupt;
 
-  unembed accelerator (.*);
+  // All logic that depends on top-level inputs is computed in every evaluation of a Verilated
+  // model, several times a clock cycle. Inputs change only around register accesses, so the
+  // accelerator sees them through variables that are written when they change, and a clock edge
+  // costs no more than the logic behind those.
+  logic        held_rst_n = 0;
+  logic [63:0] held_port = 0;
+  logic [11:0] held_awaddr = 0;
+  logic [ 2:0] held_awprot = 0;
+  logic        held_awvalid = 0;
+  logic [31:0] held_wdata = 0;
+  logic [ 3:0] held_wstrb = 0;
+  logic        held_wvalid = 0;
+  logic        held_bready = 0;
+  logic [11:0] held_araddr = 0;
+  logic [ 2:0] held_arprot = 0;
+  logic        held_arvalid = 0;
+  logic        held_rready = 0;
+
+  always @(
+    ap_rst_n, memory_port, s_axi_control_awaddr, s_axi_control_awprot, s_axi_control_awvalid,
+    s_axi_control_wdata, s_axi_control_wstrb, s_axi_control_wvalid, s_axi_control_bready,
+    s_axi_control_araddr, s_axi_control_arprot, s_axi_control_arvalid, s_axi_control_rready
+  ) begin
+    held_rst_n <= ap_rst_n;
+    held_port <= memory_port;
+    held_awaddr <= s_axi_control_awaddr;
+    held_awprot <= s_axi_control_awprot;
+    held_awvalid <= s_axi_control_awvalid;
+    held_wdata <= s_axi_control_wdata;
+    held_wstrb <= s_axi_control_wstrb;
+    held_wvalid <= s_axi_control_wvalid;
+    held_bready <= s_axi_control_bready;
+    held_araddr <= s_axi_control_araddr;
+    held_arprot <= s_axi_control_arprot;
+    held_arvalid <= s_axi_control_arvalid;
+    held_rready <= s_axi_control_rready;
+  end
+
+  unembed accelerator (
+      .ap_rst_n(held_rst_n),
+      .s_axi_control_awaddr(held_awaddr),
+      .s_axi_control_awprot(held_awprot),
+      .s_axi_control_arprot(held_arprot),
+      .s_axi_control_awvalid(held_awvalid),
+      .s_axi_control_wdata(held_wdata),
+      .s_axi_control_wstrb(held_wstrb),
+      .s_axi_control_wvalid(held_wvalid),
+      .s_axi_control_bready(held_bready),
+      .s_axi_control_araddr(held_araddr),
+      .s_axi_control_arvalid(held_arvalid),
+      .s_axi_control_rready(held_rready),
+      .*
+  );
 
 `ifdef STREAM_VALID
   wire stream_valid = accelerator.`STREAM_VALID;
@@ -98,7 +150,7 @@ module simulation #(
 `endif
 
 `define CONNECT_MEMORY \
-      .clk(ap_clk), .rst_n(ap_rst_n), .port(memory_port), \
+      .clk(ap_clk), .rst_n(held_rst_n), .port(held_port), \
       .arid(m_axi_gmem0_arid), .araddr(m_axi_gmem0_araddr), .arlen(m_axi_gmem0_arlen), \
       .arsize(m_axi_gmem0_arsize), .arburst(m_axi_gmem0_arburst), \
       .arvalid(m_axi_gmem0_arvalid), .arready(m_axi_gmem0_arready), \

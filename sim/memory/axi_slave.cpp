@@ -23,7 +23,9 @@ uint32_t size_of(uint32_t control) { return control >> 8 & 7; }
 uint32_t burst_of(uint32_t control) { return control >> 11 & 3; }
 uint32_t id_of(uint32_t control) { return control >> 13; }
 
-uint64_t low_bits(uint32_t count) { return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1; }
+uint64_t low_bits(uint32_t count) {
+  return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
+}
 
 // Whether the item with number `count` is the next one of an ascending list.
 bool is_next(const std::vector<uint64_t>& indices, size_t& next, uint64_t count) {

@@ -136,19 +136,23 @@ class Dram:
         self.base = base
         self.size = size
         self._library = load_library()
-        self._handle = self._library.unembed_memory_create(base, size)
+        self._storage = self._library.unembed_memory_create(base, size)
         self._mapped = []
 
     def close(self) -> None:
         """Free the memory; ports must be closed before."""
-        if self._handle:
-            self._library.unembed_memory_destroy(self._handle)
-            self._handle = None
+        if self._storage:
+            self._library.unembed_memory_destroy(self._storage)
+            self._storage = None
             self._mapped.clear()
 
-    def _check(self, address: int, size: int) -> None:
-        if self._handle is None:
+    @property
+    def _handle(self) -> int:
+        if self._storage is None:
             raise ValueError("the memory is closed")
+        return self._storage
+
+    def _check(self, address: int, size: int) -> None:
         if address < self.base or address + size > self.base + self.size:
             raise ValueError(
                 f"memory is 0x{self.base:x}..0x{self.base + self.size - 1:x}, "
@@ -229,16 +233,22 @@ class MemoryPort:
             write_order=WRITE_ORDERS.index(model.write_order),
             idle_garbage=model.idle_garbage,
         )
-        self.handle = self._library.unembed_port_create(dram._handle, options)
-        """Value of the signal `port` of axi_memory.sv."""
+        self._port = self._library.unembed_port_create(dram._handle, options)
         self.set_stalls(model.stalls)
         self.set_faults(model.faults)
 
     def close(self) -> None:
         """Free the port; no simulation may use it any more."""
-        if self.handle:
-            self._library.unembed_port_destroy(self.handle)
-            self.handle = None
+        if self._port:
+            self._library.unembed_port_destroy(self._port)
+            self._port = None
+
+    @property
+    def handle(self) -> int:
+        """Value of the signal `port` of axi_memory.sv."""
+        if self._port is None:
+            raise ValueError("the memory port is closed")
+        return self._port
 
     def set_stalls(self, stalls: Stalls) -> None:
         """Replace the stalls of all channels."""

@@ -221,6 +221,29 @@ def test_a_start_while_start_is_set_is_ignored_with_a_sticky_error():
     run(bench)
 
 
+@pytest.mark.parametrize("delay", range(6))
+def test_a_start_near_the_clock_of_acceptance_is_taken_or_reported(delay):
+    """The waiting job is accepted at each clock around the write of another start."""
+
+    async def bench(ctx, dut, master):
+        await master.put(ctx, "CONTROL", Control.START)
+        ctx.set(dut.bready, 1)
+        ctx.set(dut.awaddr, OFFSETS["CONTROL"])
+        ctx.set(dut.wdata, Control.START)
+        ctx.set(dut.wstrb, 0xF)
+        for clock in range(8):
+            ctx.set(dut.awvalid, clock == 0)
+            ctx.set(dut.wvalid, clock == 0)
+            ctx.set(dut.start.ready, clock == delay)
+            await ctx.tick()
+        # The write acts at the edge of clock 2, when START is clear only if accepted before.
+        again = delay < 2
+        assert await master.get(ctx, "ERRORS") == (0 if again else Error.START)
+        assert await master.get(ctx, "CONTROL") & Control.START == (Control.START if again else 0)
+
+    run(bench)
+
+
 def test_every_status_sets_its_sticky_error_bit():
     async def bench(ctx, dut, master):
         errors = 0

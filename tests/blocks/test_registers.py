@@ -128,6 +128,40 @@ def test_reads_and_writes_do_not_wait_for_each_other(kind):
 
 
 @pytest.mark.parametrize("kind", STALLS)
+def test_a_master_that_offers_the_next_read_early_gets_every_answer(kind):
+    dut = Registers(CONFIGS[0])
+    rng = random.Random(kind)
+    offsets = [rng.choice([0x1FC, *OFFSETS.values()]) for _ in range(80)]
+    values = {OFFSETS[name]: value for name, value in identification(CONFIGS[0]).items()}
+
+    async def addresses(ctx):
+        pause = stalls(kind, seed=1)
+        for offset in offsets:
+            while not next(pause):
+                await ctx.tick()
+            ctx.set(dut.araddr, offset)
+            ctx.set(dut.arvalid, 1)
+            await ctx.tick().until(dut.arready)
+            ctx.set(dut.arvalid, 0)
+
+    async def answers(ctx):
+        found = []
+        for ready in stalls(kind, seed=2):
+            ctx.set(dut.rready, ready)
+            _, _, valid, response, word = await ctx.tick().sample(dut.rvalid, dut.rresp, dut.rdata)
+            if valid and ready:
+                found.append((response, word))
+            if len(found) == len(offsets):
+                break
+        assert found == [
+            (RESP_SLVERR if offset == 0x1FC else RESP_OKAY, values.get(offset, 0))
+            for offset in offsets
+        ]
+
+    simulate(dut, addresses, answers, background=[channel_checker(dut)])
+
+
+@pytest.mark.parametrize("kind", STALLS)
 @pytest.mark.parametrize("late", ("aw", "w", "b", None))
 def test_a_master_that_offers_the_next_write_early_loses_none(kind, late):
     """AW, W and B go on without waiting for each other, one of them held back."""

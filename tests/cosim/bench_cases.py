@@ -230,7 +230,8 @@ async def addresses_outside_the_memory_end_in_an_error(dut):
         job = Job(small_head(), 5)
         await load(device, job.head)
         outside = job.changed(IMAGE_ADDR=1 << 62)
-        assert (await run(device, outside)).status == Status.READ
+        await start(device, outside)
+        assert (await finish(device, outside)).status == Status.READ
         await succeed(device)
 
 

@@ -212,7 +212,7 @@ def outcome(device, job: Job, status: int, counters: dict[str, int]) -> Outcome:
 
 async def run(device, job: Job, cycles: int = 1_000_000) -> Outcome:
     """A whole job: load, start, finish."""
-    await load(device, job.head)
+    await load(device, job.head, job.arguments.get("IMAGE_ADDR", IMAGE_ADDRESS))
     # What an earlier job wrote must not pass for this one's result.
     device.write_memory(RESULT_ADDRESS, b"\xa5" * 8192)
     await start(device, job)

@@ -5,9 +5,9 @@ from cocotb.triggers import RisingEdge
 
 from hw.register_map import OFFSETS, Control
 
-START_EDGES = 1
+START_EDGES = 3
 """Edges from the end of the write of START to the one at which the job is accepted."""
-INTERRUPT_EDGES = 1
+INTERRUPT_EDGES = 2
 """Edges from the one at which the job ends to the first at which the interrupt is seen."""
 
 # Bits of `simulation.watched`.

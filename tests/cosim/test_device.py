@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sim.device import measure_speed
+from sim.device import SimDevice, measure_speed
 from sim.errors import BusError
 from sim.memory import Faults, MemoryModel
 from tests.cosim import copier
@@ -35,6 +35,23 @@ def test_register_errors_name_the_register(device):
         device.write_register(copier.UNMAPPED, 1)
     device.write_register(copier.BEATS, 5)
     assert device.read_register(copier.BEATS) == 5
+
+
+def test_a_register_access_without_answer_ends():
+    silent = (
+        copier.verilog(64)
+        .replace(
+            "assign s_axi_control_bvalid = write_response_valid;",
+            "assign s_axi_control_bvalid = 0;",
+        )
+        .replace("s_axi_control_rvalid <= 1;", "s_axi_control_rvalid <= 0;")
+    )
+    with SimDevice(copier.config(64), verilog=silent) as device:
+        with pytest.raises(BusError, match="the read of register 0x014 was not answered"):
+            device.read_register(copier.BEATS)
+        device.reset()
+        with pytest.raises(BusError, match="the write of register 0x014 was not answered"):
+            device.write_register(copier.BEATS, 1)
 
 
 def test_register_accesses_take_cycles(device):
@@ -137,5 +154,11 @@ def test_closing_twice_is_harmless():
     device = copier.make_device()
     device.close()
     device.close()
-    with pytest.raises(ValueError, match="closed"):
-        device.read_memory(0, 1)
+    for use in (
+        lambda: device.read_memory(0, 1),
+        lambda: device.read_register(copier.BEATS),
+        lambda: device.run(1),
+        lambda: device.port.statistics(),
+    ):
+        with pytest.raises(ValueError, match="closed"):
+            use()
