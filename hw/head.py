@@ -8,17 +8,12 @@ from hw.axi import lite_slave_members, read_master_members, write_master_members
 from hw.config import HeadConfig
 from hw.control import JobControl
 from hw.counters import Counters
-from hw.farm import DotFarm
-from hw.hidden import HiddenMemory
-from hw.plan import TilePlan
+from hw.datapath import DataPath
 from hw.reader import Reader
 from hw.register_map import ADDRESS_BITS
 from hw.registers import Registers
 from hw.results import ResultBuffer
-from hw.rows import RowQueue
-from hw.scales import ScaleBuffer
 from hw.topk import TopK
-from hw.unpack import Unpacker
 from hw.writer import Writer
 
 CONTROL_PREFIX = "s_axi_control_"
@@ -38,8 +33,8 @@ def head_members(config: HeadConfig) -> dict:
 class Head(wiring.Component):
     """The language-model head: streams the packed vocabulary and keeps the best `k` rows.
 
-    Data flows reader -> unpacker -> {hidden memory, scale buffer, farm} -> row queue -> top-k ->
-    result buffer -> writer; the job control starts each stage and the registers report.
+    Data flows reader -> data path (unpacker, farm, row queue) -> top-k -> result buffer -> writer;
+    the job control starts each stage and the registers report.
 
     Parameters
     ----------
@@ -79,62 +74,33 @@ class Head(wiring.Component):
         m.submodules.reader = reader = Reader(config)
         m.submodules.writer = writer = Writer(config)
 
-        datapath = ResetInserter(control.clear)
-        plan = TilePlan(config)
-        unpacker = Unpacker(config)
-        hidden = HiddenMemory(config)
-        scales = ScaleBuffer(config)
-        farm = DotFarm(config)
-        rows = RowQueue(config)
+        # What is on its way in these is dropped after an error.
+        clearing = ResetInserter(control.clear)
+        datapath = DataPath(config)
         topk = TopK(config)
         results = ResultBuffer(config)
-        m.submodules.plan = datapath(plan)
-        m.submodules.unpacker = datapath(unpacker)
-        m.submodules.hidden = datapath(hidden)
-        m.submodules.scales = datapath(scales)
-        m.submodules.farm = datapath(farm)
-        m.submodules.rows = datapath(rows)
-        m.submodules.topk = datapath(topk)
-        m.submodules.results = datapath(results)
+        m.submodules.datapath = clearing(datapath)
+        m.submodules.topk = clearing(topk)
+        m.submodules.results = clearing(results)
 
         self._connect_pins(m, registers, CONTROL_PREFIX, lite_slave_members(ADDRESS_BITS))
         self._connect_pins(m, reader, MEMORY_PREFIX, read_master_members(config.bus_bits))
         self._connect_pins(m, writer, MEMORY_PREFIX, write_master_members(config.bus_bits))
 
-        # The data path.
-        connect(m, reader.o, unpacker.i)
-        connect(m, unpacker.hidden, hidden.i)
-        connect(m, unpacker.header, scales.i)
-        connect(m, unpacker.body, farm.body)
-        connect(m, scales.o, farm.scales)
-        connect(m, rows.o, topk.i)
+        connect(m, reader.o, datapath.i)
+        connect(m, datapath.o, topk.i)
         connect(m, topk.o, results.i)
         connect(m, results.o, writer.i)
-        m.d.comb += [
-            hidden.address.eq(farm.hidden_address),
-            farm.hidden.eq(hidden.slice),
-            farm.hidden_loaded.eq(hidden.loaded),
-            rows.valid.eq(farm.scores_valid),
-            rows.scores.eq(farm.scores),
-            farm.release.eq(rows.release),
-        ]
 
         # The job.
         connect(m, registers.start, control.job)
         connect(m, control.read, reader.command)
         connect(m, control.write, writer.command)
         m.d.comb += [
-            plan.start.eq(control.start_plan),
-            plan.rows.eq(control.rows),
-            plan.dim.eq(control.dim),
-            unpacker.start.eq(control.start_data),
-            unpacker.plan.eq(plan.plan),
-            unpacker.plan_ready.eq(plan.ready),
-            hidden.restart.eq(control.start_data),
-            hidden.beats.eq(plan.plan.hidden_beats),
-            farm.plan.eq(plan.plan),
-            rows.start.eq(control.start_plan),
-            rows.rows.eq(control.rows),
+            datapath.start_plan.eq(control.start_plan),
+            datapath.start_data.eq(control.start_data),
+            datapath.vocabulary.eq(control.rows),
+            datapath.dim.eq(control.dim),
             topk.clear.eq(control.start_plan),
             topk.k.eq(control.k),
             topk.drain.eq(control.drain),
@@ -144,10 +110,10 @@ class Head(wiring.Component):
             results.send_trailer.eq(control.send_trailer),
             results.status.eq(control.status),
             results.job.eq(registers.jobs + 1),
-            control.plan.eq(plan.plan),
-            control.unpacked.eq(unpacker.done),
-            control.excess.eq(unpacker.excess),
-            control.rows_done.eq(rows.done),
+            control.plan.eq(datapath.plan),
+            control.unpacked.eq(datapath.unpacked),
+            control.excess.eq(datapath.excess),
+            control.rows_done.eq(datapath.done),
             control.collected.eq(results.collected),
             control.record_beats.eq(results.beats),
             control.read_idle.eq(reader.idle),
@@ -175,7 +141,7 @@ class Head(wiring.Component):
             counters.active.eq(reader.active),
             counters.stream_valid.eq(reader.o.valid),
             counters.stream_ready.eq(reader.o.ready),
-            counters.rows_taken.eq(rows.o.valid & rows.o.ready),
+            counters.rows_taken.eq(datapath.o.valid & datapath.o.ready),
             counters.inserted.eq(topk.inserted),
             counters.write_beat.eq(writer.beat),
             results.counters.eq(counters.counters),

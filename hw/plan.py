@@ -39,8 +39,8 @@ class TilePlan(wiring.Component):
     """Computes the plan of a job with one divider and one multiplier, both serial.
 
     `hidden_beats` and `row_beats` are right two clocks after `start`; the rest when `ready` rises,
-    at most ``id_bits + log2(tile_blocks) + 6`` clocks after `start`. That is less than a memory takes
-    to answer with the hidden state, and no header is looked at before.
+    at most ``id_bits + 2 * bit_length(tile_blocks) + 10`` clocks after `start`. Memories take about
+    as long to answer with the hidden state, and no header is looked at before.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Collects the records of a job, sorts them best first and formats its result block.
 
 The block, little-endian: per vector a word of 16 bytes with the count (uint32, then zeros) and `k`
-records of {int64 score, uint32 id, uint32 zero}, best first, zeros past the count; from the next bus
-beat on the trailer, `TRAILER_WORDS` words of 8 bytes: the counters in the order of
+records of {int64 score, uint32 id, uint32 zero}, best first, zeros past the count; from the next
+bus beat on the trailer, `TRAILER_WORDS` words of 8 bytes: the counters in the order of
 `hw.counters.COUNTERS`, zeros, and last the status word, {uint32 status code, uint32 job number}.
 """
 

@@ -83,8 +83,8 @@ class RowQueue(wiring.Component):
         ]
         with m.If(shift):
             m.d.sync += left.eq(left - 1)
-            for lower, upper in zip(range(config.lane_units), range(1, config.lane_units)):
-                m.d.sync += scores[lower].eq(scores[upper])
+            for lower in range(config.lane_units - 1):
+                m.d.sync += scores[lower].eq(scores[lower + 1])
             with m.If(~self.done):
                 m.d.sync += [row_id.eq(row_id + 1), rows_left.eq(rows_left - 1)]
                 with m.If(rows_left == 1):

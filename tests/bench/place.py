@@ -1,9 +1,9 @@
 """Places and routes the accelerator on an ECP5-85k and prints what it costs and how fast it is.
 
 The ports are far more than the pins of the part, so the accelerator sits behind a register
-wrapper: its inputs come from a shift register, its outputs are registered and folded by XOR onto one
-pin, so that every bit stays observable. The cells of the wrapper, measured around plain wires, are
-subtracted.
+wrapper: its inputs come from a shift register, its outputs are registered and folded by XOR onto
+one pin, so that every bit stays observable. The cells of the wrapper, measured around plain wires,
+are subtracted.
 """
 
 import argparse

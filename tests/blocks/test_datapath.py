@@ -4,79 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from amaranth.hdl import Module
-from amaranth.lib import wiring
-from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.config import WHOLE_ROW, HeadConfig, ceil_div
-from hw.farm import DotFarm
-from hw.hidden import HiddenMemory
+from hw.datapath import DataPath
 from hw.layout import ImageLayout
-from hw.plan import TilePlan
-from hw.rows import RowQueue
-from hw.scales import ScaleBuffer
-from hw.unpack import Unpacker
 from tests.blocks.streams import STALLS, sender, simulate, stalls
-
-
-class DataPath(wiring.Component):
-    """The blocks between reader and top-k, connected as in the accelerator."""
-
-    def __init__(self, config):
-        self.config = config
-        self.unpacker = Unpacker(config)
-        self.rows = RowQueue(config)
-        super().__init__(
-            {
-                "start_plan": In(1),
-                "start_data": In(1),
-                "vocabulary": In(32),
-                "dim": In(32),
-                "i": In(self.unpacker.i.signature.flip()),
-                "o": Out(self.rows.o.signature),
-                "done": Out(1),
-                "unpacked": Out(1),
-                "excess": Out(1),
-            }
-        )
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.plan = plan = TilePlan(self.config)
-        m.submodules.unpacker = unpacker = self.unpacker
-        m.submodules.hidden = hidden = HiddenMemory(self.config)
-        m.submodules.scales = scales = ScaleBuffer(self.config)
-        m.submodules.farm = farm = DotFarm(self.config)
-        m.submodules.rows = rows = self.rows
-        connect(m, flipped(self.i), unpacker.i)
-        connect(m, unpacker.hidden, hidden.i)
-        connect(m, unpacker.header, scales.i)
-        connect(m, unpacker.body, farm.body)
-        connect(m, scales.o, farm.scales)
-        connect(m, rows.o, flipped(self.o))
-        m.d.comb += [
-            plan.start.eq(self.start_plan),
-            plan.rows.eq(self.vocabulary),
-            plan.dim.eq(self.dim),
-            unpacker.start.eq(self.start_data),
-            unpacker.plan.eq(plan.plan),
-            unpacker.plan_ready.eq(plan.ready),
-            hidden.restart.eq(self.start_data),
-            hidden.beats.eq(plan.plan.hidden_beats),
-            hidden.address.eq(farm.hidden_address),
-            farm.hidden.eq(hidden.slice),
-            farm.hidden_loaded.eq(hidden.loaded),
-            farm.plan.eq(plan.plan),
-            rows.start.eq(self.start_plan),
-            rows.rows.eq(self.vocabulary),
-            rows.valid.eq(farm.scores_valid),
-            rows.scores.eq(farm.scores),
-            farm.release.eq(rows.release),
-            self.done.eq(rows.done),
-            self.unpacked.eq(unpacker.done),
-            self.excess.eq(unpacker.excess),
-        ]
-        return m
 
 
 def full_range(rng, bits, shape, signed=True):
@@ -101,14 +33,8 @@ def random_head(config, rows, dim, seed):
 def exact_scores(config, weights, scales, hidden):
     """The scores by definition, in Python integers."""
     group = config.group or weights.shape[1]
-    return [
-        sum(
-            int(s)
-            * sum(int(q) * int(h) for q, h in zip(row[g * group :], hidden[g * group :][:group]))
-            for g, s in enumerate(row_scales)
-        )
-        for row, row_scales in zip(weights, scales, strict=True)
-    ]
+    column_scales = np.repeat(scales, group, axis=1)[:, : weights.shape[1]].astype(object)
+    return ((weights.astype(object) * hidden.astype(object)) * column_scales).sum(axis=1).tolist()
 
 
 def image_beats(config, weights, scales):
