@@ -84,7 +84,12 @@ PARAMETERS = (
     Parameter("max_dim", "largest hidden width"),
     Parameter("max_rows", "largest vocabulary"),
     Parameter("k", f"most results per hidden state, 1..{MAX_K}", option_name="--max-k"),
-    Parameter("insert_interval", "clocks between top-k insertions", INSERT_INTERVALS),
+    Parameter(
+        "insert_interval",
+        "clocks between top-k insertions",
+        INSERT_INTERVALS,
+        default="6 where rows take that long, else 4",
+    ),
     Parameter("max_burst", "largest AXI burst, beats", default="64, at most 4096 bytes"),
     Parameter(
         "outstanding_bytes",

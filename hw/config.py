@@ -79,8 +79,10 @@ class HeadConfig:
         Largest vocabulary V.
     k : 1..256
         Results per vector.
-    insert_interval : 4 or 6
+    insert_interval : 4 or 6, optional
         Cycles between two insertions into the top-k; 6 splits its comparisons for a faster clock.
+        Rows that follow each other faster wait. Default: 6 where a row of half of `max_dim` takes
+        that long, otherwise 4.
     max_burst : 1..256
         Largest AXI burst, beats; a burst holds at most 4096 bytes.
     outstanding_bytes : int, optional
@@ -107,7 +109,7 @@ class HeadConfig:
     max_dim: int = 1024
     max_rows: int = 65536
     k: int = 64
-    insert_interval: int = 4
+    insert_interval: int | None = None
     max_burst: int | None = None
     outstanding_bytes: int | None = None
 
@@ -128,11 +130,11 @@ class HeadConfig:
         self._check_choice("group", GROUPS)
         self._check_choice("hidden_bits", HIDDEN_BITS)
         self._check_choice("fold", FOLDS)
-        self._check_choice("insert_interval", INSERT_INTERVALS)
         self._check_range("max_dim", 1, 65536)
         self._check_range("max_rows", 1, 2**31 - 1)
         self._check_range("k", 1, MAX_K)
         self._resolve_beat_shape()
+        self._resolve_interval()
         self._resolve_bursts()
         if self.score_bits > 64:
             raise ValueError(
@@ -171,6 +173,12 @@ class HeadConfig:
                 f"fold must be at most the {self.weights_per_beat} weights of a beat, "
                 f"got {self.fold}"
             )
+
+    def _resolve_interval(self):
+        if self.insert_interval is None:
+            slow = self.max_dim // 2 * self.fold >= max(INSERT_INTERVALS) * self.weights_per_beat
+            self._set("insert_interval", max(INSERT_INTERVALS) if slow else min(INSERT_INTERVALS))
+        self._check_choice("insert_interval", INSERT_INTERVALS)
 
     def _resolve_bursts(self):
         longest = min(AXI_MAX_BURST, AXI_BOUNDARY_BYTES // self.bus_bytes)

@@ -58,9 +58,9 @@ def engine_levels(k: int) -> list[tuple[Level, ...]]:
 def fill_layout(pair_bits: int) -> data.StructLayout:
     """A broadcast that overwrites the heap with the key that stands in the engines.
 
-    ``active``: operations are dropped, keys move from engine to engine each clock. ``halves``: the
-    slots of ``pair`` to write, in each memory that has or aliases the pair. Pairs descend, so the
-    last write to an address is that of its own pair.
+    ``active``: operations end where they are and keys move from engine to engine each clock.
+    ``halves``: the slots of ``pair`` to write, in each memory that has or aliases the pair. Pairs
+    descend, so the last write to an address is that of its own pair.
     """
     return data.StructLayout({"active": 1, "halves": 2, "pair": pair_bits})
 
@@ -162,9 +162,10 @@ class SiftEngine(wiring.Component):
         pair = Signal(data.ArrayLayout(self.key_bits, 2))
 
         # The comparisons are registered before they move keys. `pair` holds still until the move.
-        held = Signal.like(pair, name="held", reset_less=True)
-        m.d.sync += held.eq(pair)
-        compared = held if self.interval == 6 else pair
+        compared = pair
+        if self.interval == 6:
+            compared = Signal.like(pair, name="compared", reset_less=True)
+            m.d.sync += compared.eq(pair)
         # In this polarity the carry chains end in the registers.
         right_least = Signal(reset_less=True)
         m.d.sync += right_least.eq(compared[0] >= compared[1])
@@ -186,15 +187,13 @@ class SiftEngine(wiring.Component):
                 m.d.sync += passes.eq(0)
             m.d.comb += goes_on.eq(passes.any())
         least = Signal(self.key_bits)
-        m.d.comb += least.eq(Mux(goes_on, Mux(right_least, held[1], held[0]), key))
+        m.d.comb += least.eq(Mux(goes_on, Mux(right_least, compared[1], compared[0]), key))
 
         decided = Cat(phase[step * n - 1] for n in range(1, len(self.levels) + 1))
         for n in range(1, length):
             stays = goes_on if n % step == 0 else 1
             m.d.sync += phase[n].eq(phase[n - 1] & stays)
         m.d.sync += phase[0].eq(self.i.valid)
-        with m.If(self.fill.active):
-            m.d.sync += phase.eq(0)
         with m.If(self.i.load | self.fill.active):
             m.d.sync += key.eq(self.i.key)
         # The slots to be filled on the way: above the first level and, if there is one, the second.

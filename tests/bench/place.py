@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--speed", type=int, default=6, choices=(6, 7, 8))
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--bus-bits", type=int, default=CONFIG.bus_bits)
-    parser.add_argument("--insert-interval", type=int, default=CONFIG.insert_interval)
+    parser.add_argument("--insert-interval", type=int)
     parser.add_argument("--keep", type=Path, help="work in this folder")
     parser.add_argument("--path", action="store_true", help="print the critical path")
     parser.add_argument("--write-baseline", action="store_true")

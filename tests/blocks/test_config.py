@@ -94,3 +94,18 @@ def test_format_words_differ_wherever_images_do():
     words = {config.format_word for config in configs}
     assert len(words) == len(configs)
     assert max(words) < 2**32
+
+
+@pytest.mark.parametrize(
+    ("arguments", "interval"),
+    [
+        ({}, 6),
+        ({"weight_bits": 4}, 4),
+        ({"weight_bits": 4, "fold": 2}, 6),
+        ({"max_dim": 576}, 4),
+        ({"bus_bits": 256, "max_dim": 576}, 6),
+        ({"insert_interval": 4}, 4),
+    ],
+)
+def test_the_slower_top_k_is_the_default_where_rows_come_slowly(arguments, interval):
+    assert HeadConfig(**arguments).insert_interval == interval

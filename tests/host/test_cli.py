@@ -1,6 +1,10 @@
 """The command line: what it writes and prints, its exit codes, its one-line errors."""
 
+import errno
 import json
+import os
+import signal
+import time
 from contextlib import nullcontext
 
 import numpy as np
@@ -8,6 +12,7 @@ import pytest
 
 from host import cli
 from host.commands import demo, simulate
+from host.image import ImageWriter
 from host.results import COUNTER_NAMES
 from sim import golden
 from sim.device import SimDevice
@@ -241,6 +246,35 @@ class TestSimulateOnAFakeDevice:
         assert code == 1
         assert_one_line(err, "out.npz")
 
+    def test_an_output_that_is_a_folder_is_refused_before_the_simulation(self, run, files):
+        code, _, err = self.simulate(run, files, "-o", files)
+        assert code == 1
+        assert_one_line(err, files, "is a folder")
+
+    @pytest.mark.parametrize("name", ["head.safetensors", "states.npz"])
+    def test_no_input_is_overwritten(self, run, files, name):
+        before = (files / name).read_bytes()
+        code, _, err = self.simulate(run, files, "-o", files / name)
+        assert code == 1
+        assert_one_line(err, name, "would overwrite")
+        assert (files / name).read_bytes() == before
+
+    def test_a_failed_write_names_the_output_and_leaves_nothing(self, run, files, monkeypatch):
+        def full(*arguments, **options):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "temporary")
+
+        monkeypatch.setattr(np, "savez", full)
+        code, _, err = self.simulate(run, files, "-o", files / "full.npz")
+        assert code == 1
+        assert_one_line(without_progress(err), files / "full.npz", "No space left")
+        assert not list(files.glob("*full*"))
+
+    def test_a_file_of_another_kind_is_no_hidden_states(self, run, files):
+        (files / "text.npy").write_text("0.5 0.25\n")
+        code, _, err = self.simulate(run, files, hidden="text.npy")
+        assert code == 1
+        assert_one_line(err, "text.npy: is no .npy or .npz file\n")
+
     def test_hidden_states_of_8_bits_are_warned_about_in_one_line(self, run, files):
         code, _, err = self.simulate(run, files, "--hidden-bits", 8)
         assert code == 0
@@ -285,6 +319,47 @@ def test_a_wrong_command_line_is_a_usage_error_in_one_line(run, arguments):
     code, _, err = run(*arguments)
     assert code == 2
     assert_one_line(err, "--help")
+
+
+def test_an_unknown_option_points_to_the_help_of_its_command(run):
+    code, _, err = run("pack", "a.npy", "-o", "b.safetensors", "--fold", 2)
+    assert code == 2
+    assert_one_line(err, "--fold 2", "unembed pack --help")
+
+
+def test_options_cannot_be_shortened(run, files):
+    code, _, err = run("pack", files / "matrix.npz", "-o", files / "x.safetensors", "--keep")
+    assert code == 2
+    assert_one_line(err, "unrecognized arguments: --keep")
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (["--width", 48], "--width: width must be a power of two"),
+        (["--tile-rows", 3], "--tile-rows: tile_rows must be a multiple"),
+    ],
+)
+def test_a_format_that_no_image_can_have_is_a_usage_error(run, files, options, part):
+    code, _, err = run("pack", files / "matrix.npz", "-o", files / "x.safetensors", *options)
+    assert code == 2
+    assert_one_line(err, part)
+
+
+@pytest.mark.parametrize(
+    ("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")]
+)
+def test_a_stopped_command_leaves_nothing_half_written(run, files, monkeypatch, number, word):
+    def stop(*arguments, **options):
+        assert list(files.glob(".x.safetensors.*"))
+        os.kill(os.getpid(), number)
+        time.sleep(5)  # the signal's handler ends it
+
+    monkeypatch.setattr(ImageWriter, "write", stop)
+    code, _, err = run("pack", files / "matrix.npz", "-o", files / "x.safetensors")
+    assert code == 128 + number
+    assert_one_line(without_progress(err), word)
+    assert not list(files.glob("*x.safetensors*"))
 
 
 @pytest.mark.parametrize("command", ["pack", "inspect", "simulate", "generate", "demo"])
@@ -336,7 +411,7 @@ def test_the_demo_answers_paris_and_checks_every_score(run):
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--tokens", 0], ["--prompt", ""], ["--max-dim", 64]],
+    [["--tokens", 0], ["--prompt", ""], ["--prompt", "\udcff"], ["--max-dim", 64]],
 )
 def test_the_demo_refuses_what_cannot_be(run, arguments, monkeypatch):
     monkeypatch.setattr(demo, "SimDevice", lambda *arguments, **options: nullcontext())
