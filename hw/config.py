@@ -353,4 +353,4 @@ class HeadConfig:
     @property
     def row_queue_blocks(self) -> int:
         """Blocks of finished rows that may wait for the top-k or be under way to it."""
-        return max(2, 16 // self.lane_units)
+        return max(4, 16 // self.lane_units)

@@ -112,18 +112,25 @@ class DotFarm(wiring.Component):
             group_ends = beat_last & step_last
             row_begins = Const(1)
 
+        # Whether a sub-beat may be taken is known a clock ahead, since `ready` reaches far back. A
+        # block that begins in this clock is not in `blocks` yet: room for two is asked for.
         blocks = Signal(range(config.row_queue_blocks + 1))
+        permitted = Signal()
         take = Signal()
+        block_ends = Signal()
+        begins_next = (block_begins & ~take) | block_ends
         m.d.comb += [
-            take.eq(
-                body.valid
-                & self.hidden_loaded
-                & (~block_begins | (blocks != config.row_queue_blocks))
-            ),
-            body.ready.eq(take & way_last & step_last),
+            take.eq(body.valid & permitted),
+            block_ends.eq(take & way_last & step_last & beat_last),
+            body.ready.eq(permitted & way_last & step_last),
             self.hidden_address.eq(slice_address),
         ]
-        m.d.sync += blocks.eq(blocks + (take & block_begins) - self.release)
+        m.d.sync += [
+            blocks.eq(blocks + (take & block_begins) - self.release),
+            permitted.eq(
+                self.hidden_loaded & (~begins_next | (blocks < config.row_queue_blocks - 1))
+            ),
+        ]
         with m.If(~self.hidden_loaded):
             m.d.sync += beats_after.eq(self.plan.row_beats)
         with m.If(take):

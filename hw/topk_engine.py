@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from hw.topk_store import EarlyPairStore, PairStore
 
 EARLY_PAIRS = 64
-"""A level of so many pairs is in block RAM: in distributed RAM it would be 40 % of the LUTs."""
+"""A level of so many pairs is in block RAM: distributed RAM would take more LUTs than an engine."""
 
 SHARED_PAIRS = 8
 """Two levels share a RAM if the second has at most this many pairs: it has 16 words."""
