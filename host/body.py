@@ -22,16 +22,14 @@ class Body:
     ----------
     path : Path
         The model.
-    context : int
-        Most tokens it is fed.
 
     Raises
     ------
     UserError
-        The binding is not installed, the model cannot be loaded or has a shorter context.
+        The binding is not installed, or the model cannot be loaded.
     """
 
-    def __init__(self, path: Path, context: int):
+    def __init__(self, path: Path):
         try:
             from cyllama.llama import llama_cpp
         except ImportError:
@@ -44,22 +42,37 @@ class Body:
             self._model = llama_cpp.LlamaModel(str(path), llama_cpp.LlamaModelParams())
         except (OSError, ValueError, RuntimeError) as error:
             raise UserError(path, f"llama.cpp cannot load it: {error}") from None
+        self._vocabulary = self._model.get_vocab()
+        self._path = path
+
+    def start(self, most_tokens: int):
+        """Make room for the tokens of prompt and answer; comes before the first `feed`.
+
+        Raises
+        ------
+        UserError
+            The model's context is shorter.
+        """
         longest = self._model.n_ctx_train
-        if context > longest:
-            raise UserError(path, "prompt and answer are too long", expected=longest, found=context)
-        parameters = llama_cpp.LlamaContextParams()
+        if most_tokens > longest:
+            raise UserError(
+                self._path,
+                "prompt and answer are too long",
+                expected=f"at most {longest} tokens",
+                found=f"{most_tokens} tokens",
+            )
+        parameters = self._llama.LlamaContextParams()
         parameters.embeddings = True
         parameters.pooling_type = POOLING_NONE
         # Keys and values of 32 bits: with llama.cpp's default of 16 the state is further from the
         # model's (the logit of the demo's first token: 17.74; so 17.35; exact: 17.37).
         parameters.type_k = parameters.type_v = GGML_TYPE_F32
         parameters.flash_attn_type = FLASH_ATTENTION_OFF
-        parameters.n_ctx = -(-context // CONTEXT_STEP) * CONTEXT_STEP
+        parameters.n_ctx = -(-most_tokens // CONTEXT_STEP) * CONTEXT_STEP
         # Tokens one at a time are short work, in which waiting threads would spin for nothing.
         parameters.n_threads = 1
         parameters.n_threads_batch = len(os.sched_getaffinity(0))
-        self._context = llama_cpp.LlamaContext(self._model, parameters)
-        self._vocabulary = self._model.get_vocab()
+        self._context = self._llama.LlamaContext(self._model, parameters)
         self._position = 0
 
     def tokenize(self, text: str) -> list[int]:

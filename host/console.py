@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
 StageProgress = Callable[[str, int, int], None]
 """Called with what is being done, the steps done and the steps in all."""
@@ -16,10 +17,17 @@ PLAIN_SECONDS = 5.0
 """Without a terminal a stage that lasts is reported this often."""
 
 
-def output() -> Console:
-    """stdout for tables; as wide as the text where it is no terminal, so that nothing is cut."""
+def print_table(table: Table) -> None:
+    """A table on stdout; where that is no terminal, 120 wide and without spaces at line ends."""
     console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=120)
+    if console.is_terminal:
+        console.print(table)
+        return
+    console = Console(highlight=False, width=120)
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().removesuffix("\n").split("\n"):
+        print(line.rstrip())
 
 
 def say(kind: str, message: str) -> None:

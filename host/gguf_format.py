@@ -106,9 +106,9 @@ def read_header(file: RawFile) -> tuple[dict[str, Any], dict[str, GGUFTensor]]:
     """
     with open(file.path, "rb", buffering=1 << 20) as stream:
         cursor = _Cursor(stream, file)
-        magic, version = cursor.u32(), cursor.u32()
-        if magic != GGUF_MAGIC:
+        if file.size < 4 or cursor.u32() != GGUF_MAGIC:
             raise UserError(file.name, "not a GGUF file", expected="magic GGUF")
+        version = cursor.u32()
         if version not in VERSIONS:
             raise UserError(
                 file.name, "unknown GGUF version", expected="little-endian 2 or 3", found=version

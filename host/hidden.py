@@ -103,10 +103,13 @@ def load_hidden(path: Path, key: str = "hidden") -> np.ndarray:
             if key not in loaded:
                 raise UserError(path, f"has no array {key!r}", found=", ".join(loaded) or "none")
             return loaded[key]
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except (OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise UserError(path, f"cannot be read: {reason}") from None
     except UserError:
         raise
-    except ValueError as error:
-        raise UserError(path, f"is no .npy or .npz file of numbers: {error}") from None
+    except Exception:
+        # NumPy takes a header for a Python literal, and junk raises what the parser happens on.
+        raise UserError(
+            path, "is no .npy or .npz file of numbers, or is damaged or cut short"
+        ) from None

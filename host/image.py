@@ -111,6 +111,7 @@ class Image:
             where = f"{path}: tensor {TENSOR}"
             raise UserError(where, "does not fit the metadata", expected=expected, found=found)
         self.data = np.memmap(self.path, np.uint8, "r", entry.offset, (entry.size,))
+        self._verified = False
 
     def _decode(self, strings: dict[str, str]) -> dict[str, Any]:
         decoded = {}
@@ -157,7 +158,12 @@ class Image:
         return (weights * steps).astype(np.float32)
 
     def verify(self):
-        """Raise `UserError` unless the image's bytes have the digest in the metadata."""
+        """Raise `UserError` unless the image's bytes have the digest in the metadata.
+
+        The bytes are read once; that they were right is remembered.
+        """
+        if self._verified:
+            return
         with RawFile(self.path) as file:
             found = file.sha256(self.data.offset, self.data.size)
         if found != self.metadata.get("sha256"):
@@ -167,6 +173,7 @@ class Image:
                 expected=f"SHA-256 {self.metadata.get('sha256')}",
                 found=found,
             )
+        self._verified = True
 
 
 class ImageWriter:

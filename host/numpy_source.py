@@ -133,8 +133,9 @@ def _parse_header(file: RawFile, start: int, size: int) -> tuple[tuple[int, ...]
         if np.lib.format.read_magic(stream) == (1, 0):
             return np.lib.format.read_array_header_1_0(stream)
         return np.lib.format.read_array_header_2_0(stream)
-    except ValueError as error:
-        raise UserError(file.name, f"damaged header of a NumPy array: {error}") from None
+    except Exception:
+        # NumPy takes a header for a Python literal, and junk raises what the parser happens on.
+        raise UserError(file.name, "damaged header of a NumPy array") from None
 
 
 def _open_member(path: Path) -> tuple[RawFile, int]:

@@ -1,6 +1,7 @@
-"""Hardware parameters as command-line options and as a TOML file, one set for all commands."""
+"""Hardware parameters as command-line options and in a file, one set for all commands."""
 
 import argparse
+import json
 import tomllib
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -53,7 +54,7 @@ class Parameter:
     """One parameter of `HeadConfig` as an option."""
 
     field: str
-    """Name in `HeadConfig` and in the TOML file."""
+    """Name in `HeadConfig` and in a parameter file."""
     help: str
     choices: tuple[int, ...] | None = None
     option_name: str | None = None
@@ -144,8 +145,9 @@ def add_hardware_options(parser: argparse.ArgumentParser, purpose: Purpose) -> N
     group.add_argument(
         "--config",
         type=Path,
-        metavar="FILE.toml",
-        help="parameters in a table [hardware], by their names in HeadConfig; options override it",
+        metavar="FILE",
+        help="parameters by their names in HeadConfig: a TOML file with a table [hardware], or a "
+        ".json file like the config.json that unembed generate writes; options override it",
     )
 
 
@@ -186,11 +188,11 @@ def given_parameters(arguments: argparse.Namespace) -> dict[str, tuple[object, s
     Raises
     ------
     UsageError
-        The TOML file cannot be read or has an unknown table or key.
+        The parameter file cannot be read or has an unknown table or key.
     """
     given = {}
     if arguments.config is not None:
-        for field, value in _read_toml(arguments.config).items():
+        for field, value in _read_parameters(arguments.config).items():
             given[field] = (value, f"{arguments.config}: {field}")
     for parameter in PARAMETERS:
         value = getattr(arguments, f"hardware_{parameter.field}", None)
@@ -200,7 +202,7 @@ def given_parameters(arguments: argparse.Namespace) -> dict[str, tuple[object, s
 
 
 def pack_options(arguments: argparse.Namespace, keep_rows: bool = False) -> PackOptions:
-    """The image format that options and TOML file describe.
+    """The image format that options and parameter file describe.
 
     Raises
     ------
@@ -222,27 +224,34 @@ def pack_options(arguments: argparse.Namespace, keep_rows: bool = False) -> Pack
     return PackOptions(**values, keep_rows=keep_rows)
 
 
-def _read_toml(path: Path) -> dict[str, object]:
+def _read_parameters(path: Path) -> dict[str, object]:
+    """Parameters of a .json file, which is one object of them, or else a TOML file."""
+    name, load = ("JSON", json.load) if path.suffix.lower() == ".json" else ("TOML", tomllib.load)
     try:
         with open(path, "rb") as file:
-            document = tomllib.load(file)
+            document = load(file)
     except OSError as error:
         raise UsageError(path, f"cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(path, f"is no TOML file: {error}") from None
+    except ValueError as error:
+        raise UsageError(path, f"is no {name} file: {error}") from None
+    table = document if name == "JSON" else _hardware_table(path, document)
+    if not isinstance(table, dict):
+        raise UsageError(path, "is no JSON object of parameters")
+    unknown = sorted(set(table) - set(OPTIONS))
+    if unknown:
+        raise UsageError(path, f"has no parameter {unknown[0]!r}", expected=", ".join(OPTIONS))
+    if table.get("group") == "row":
+        table["group"] = WHOLE_ROW
+    return table
+
+
+def _hardware_table(path: Path, document: dict[str, object]) -> dict[str, object]:
     unknown = sorted(set(document) - {"hardware"})
     if unknown:
         raise UsageError(path, f"unknown table or key {unknown[0]!r}", expected="[hardware]")
     table = document.get("hardware", {})
     if not isinstance(table, dict):
         raise UsageError(path, "hardware must be a table", expected="[hardware]")
-    unknown = sorted(set(table) - set(OPTIONS))
-    if unknown:
-        raise UsageError(
-            path, f"[hardware] has no parameter {unknown[0]!r}", expected=", ".join(OPTIONS)
-        )
-    if table.get("group") == "row":
-        table["group"] = WHOLE_ROW
     return table
 
 
@@ -264,7 +273,7 @@ def build_config(values: dict[str, object], given: dict[str, tuple[object, str]]
 
 
 def hardware_config(arguments: argparse.Namespace) -> HeadConfig:
-    """The configuration that options and TOML file describe; raises UsageError."""
+    """The configuration that options and parameter file describe; raises UsageError."""
     given = given_parameters(arguments)
     return build_config({field: value for field, (value, _) in given.items()}, given)
 

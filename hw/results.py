@@ -118,16 +118,19 @@ class ResultBuffer(wiring.Component):
             ((self.k + records_per_beat) >> log2(records_per_beat)) << log2(beats_per_record)
         )
 
-        # Sending: word `index` is fetched from the memory, then formatted into `o`'s converter.
+        # Sending, a clock each: fetch word `index`, choose among entries or counters, format it.
+        # The memory's output is slow, so nothing but a register follows it.
         m.submodules.converter = converter = WidthConverter(RECORD_BITS, config.bus_bits)
         words_max = record_beats(config, config.k) * records_per_beat
         index = Signal(range(max(words_max, TRAILER_WORDS // 2) + 1))
-        fetched_index = Signal.like(index)
         end = Signal.like(index)
         sending = Signal()
         trailer = Signal()
-        fetched = Signal()
-        valid = Signal()
+        fetching, chosen, valid = Signal(), Signal(), Signal()
+        fetched_index = Signal.like(index)
+        is_count, is_record = Signal(), Signal()
+        read_entry = Signal(entry, reset_less=True)
+        counter_pair = Signal(RECORD_BITS, reset_less=True)
         word = Signal(RECORD_BITS, reset_less=True)
         advance = Signal()
         m.d.comb += [
@@ -145,20 +148,23 @@ class ResultBuffer(wiring.Component):
             m.d.comb += converter.i.payload.eq(word)
 
         score = Signal(signed(64))
-        m.d.comb += score.eq(read.data.score)
-        record = Mux(read.data.occupied, Cat(score, read.data.id), 0)
-        past_end = fetched_index > self.k
-        record_word = Mux(fetched_index == 0, count, Mux(past_end, 0, record))
+        m.d.comb += score.eq(read_entry.score)
+        record = Mux(is_record & read_entry.occupied, Cat(score, read_entry.id), 0)
         padding = [Const(0, 64)] * (TRAILER_WORDS - 1 - len(COUNTERS))
         status_word = Cat(self.status, Const(0, 24), self.job)
         words = [*(self.counters[n] for n in range(len(COUNTERS))), *padding, status_word]
         pairs = Array(Cat(low, high) for low, high in zip(words[::2], words[1::2], strict=True))
         with m.If(advance):
             m.d.sync += [
-                fetched.eq(sending),
+                fetching.eq(sending),
                 fetched_index.eq(index),
-                valid.eq(fetched),
-                word.eq(Mux(trailer, pairs[fetched_index[:3]], record_word)),
+                chosen.eq(fetching),
+                read_entry.eq(read.data),
+                is_count.eq(fetched_index == 0),
+                is_record.eq((fetched_index != 0) & (fetched_index <= self.k)),
+                counter_pair.eq(pairs[fetched_index[:3]]),
+                valid.eq(chosen),
+                word.eq(Mux(trailer, counter_pair, Mux(is_count, count, record))),
             ]
             with m.If(sending):
                 m.d.sync += index.eq(index + 1)

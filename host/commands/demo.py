@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from host.body import Body
-from host.console import output, say, stages
+from host.console import print_table, say, stages
 from host.demo import Answer, generate, model_file, packed_model
 from host.driver import Head
 from host.figures import Figures
@@ -83,12 +83,12 @@ def _print_table(body: Body, answer: Answer, figures: Figures, k: int) -> None:
             f"{100 * figures.utilisation[n]:.1f}%",
         )
     print(f"Per token: the {ranks} best, each with its logit and its share among the {k} returned.")
-    output().print(table)
+    print_table(table)
 
 
-def _encoded(prompt: str) -> bytes:
+def _check_prompt(prompt: str) -> None:
     try:
-        return prompt.encode()
+        prompt.encode()
     except UnicodeEncodeError:
         raise UsageError("--prompt", "must be UTF-8 text", found=ascii(prompt)) from None
 
@@ -97,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_simulation_options(arguments)
     if arguments.tokens < 1:
         raise UsageError("--tokens", "must be at least 1", found=arguments.tokens)
-    prompt_bytes = _encoded(arguments.prompt)
+    _check_prompt(arguments.prompt)
     with ExitStack() as stack:
         with stages() as progress:
             model = model_file()
@@ -105,15 +105,16 @@ def run(arguments: argparse.Namespace) -> int:
             config = config_for_image(arguments, image, None)
             k = min(MOST_K, config.k)
             clock_hz = arguments.clock_mhz * 1e6
-            memory = MemoryModel(latency_cycles=arguments.latency)
-            device = stack.enter_context(SimDevice(config, memory, clock_hz, progress=progress))
             progress("loading the model's body", 0, 1)
-            body = Body(model, len(prompt_bytes) + arguments.tokens)
+            body = Body(model)
             prompt = body.tokenize(arguments.prompt)
             if not prompt:
                 raise UsageError("--prompt", "must have at least one token")
+            body.start(len(prompt) + arguments.tokens)
+            image.verify()
+            memory = MemoryModel(latency_cycles=arguments.latency)
+            device = stack.enter_context(SimDevice(config, memory, clock_hz, progress=progress))
             head = Head(device, image)
-            progress("loading the model's body", 1, 1)
         _write(arguments.prompt)
         answer = generate(body, head, prompt, arguments.tokens, k, _write)
         _write("\n\n")

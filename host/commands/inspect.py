@@ -5,11 +5,11 @@ from pathlib import Path
 
 from rich.table import Table
 
-from host.console import output, print_json
+from host.console import print_json, print_table
 from host.image import Image, describe
 
 NAME = "inspect"
-HELP = "show the parameters, source, sizes and layout of an image"
+HELP = "verify an image and show its parameters, source, sizes and layout"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,9 @@ def _text(value: object) -> str:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    description = describe(Image(arguments.image))
+    image = Image(arguments.image)
+    image.verify()
+    description = describe(image)
     if arguments.json:
         print_json(description)
         return 0
@@ -46,5 +48,5 @@ def run(arguments: argparse.Namespace) -> int:
         for key, value in content.items():
             table.add_row(name, key.replace("_", " "), _text(value))
             name = ""
-    output().print(table)
+    print_table(table)
     return 0

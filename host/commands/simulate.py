@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from host.console import output, print_json, say, stages
+from host.console import print_json, print_table, say, stages
 from host.driver import Head
 from host.errors import UserError
 from host.figures import Figures
@@ -134,8 +134,7 @@ def _print_table(results: Results, figures: Figures) -> None:
             f"{counters['refused_cycles'][n]:,}",
             f"{figures.bytes_read[n]:,}",
         )
-    console = output()
-    console.print(table)
+    print_table(table)
     if len(results.ids) > SHOWN_STATES:
         print(f"... and {len(results.ids) - SHOWN_STATES} more states")
     print(figures.line())
@@ -172,6 +171,7 @@ def run(arguments: argparse.Namespace) -> int:
     memory = MemoryModel(latency_cycles=arguments.latency)
     clock_hz = arguments.clock_mhz * 1e6
     check = None
+    image.verify()  # before a simulator is built for it
     with stages() as progress:
         with SimDevice(config, memory, clock_hz, progress=progress) as device:
             head = Head(device, image)

@@ -17,6 +17,9 @@ from tests.cosim.jobs import MEMORY_BYTES, Job, check, random_head, run
 CONFIG = bench().config
 CLOCK_PERIOD_NS = 4
 UNMAPPED = 0x100
+JOB_CYCLES = 50_000
+timed_test = cocotb.test(timeout_time=200_000 * CLOCK_PERIOD_NS, timeout_unit="ns")
+"""A test that ends when the master waits for an answer that does not come."""
 
 
 class AxiDevice:
@@ -106,19 +109,19 @@ async def jobs_are_right(device, seed):
         (37, 45, min(5, CONFIG.k), True),
     ):
         job = Job(random_head(CONFIG, rows, dim, rng, ties=ties), k)
-        result = await run(device, job)
+        result = await run(device, job, JOB_CYCLES)
         check(job, result)
         assert result.counters["rows"] == rows
 
 
-@cocotb.test()
+@timed_test
 async def jobs_are_right_at_full_speed(dut):
     device = AxiDevice(dut)
     await device.reset()
     await jobs_are_right(device, 1)
 
 
-@cocotb.test()
+@timed_test
 async def jobs_are_right_with_short_pauses_on_every_channel(dut):
     device = AxiDevice(dut)
     device.pause(0.5, 2, seed=2)
@@ -126,7 +129,7 @@ async def jobs_are_right_with_short_pauses_on_every_channel(dut):
     await jobs_are_right(device, 2)
 
 
-@cocotb.test()
+@timed_test
 async def jobs_are_right_with_long_pauses_on_every_channel(dut):
     device = AxiDevice(dut)
     device.pause(0.05, 60, seed=3)
@@ -134,7 +137,7 @@ async def jobs_are_right_with_long_pauses_on_every_channel(dut):
     await jobs_are_right(device, 3)
 
 
-@cocotb.test()
+@timed_test
 async def registers_answer_accesses_that_follow_each_other_at_once(dut):
     device = AxiDevice(dut)
     await device.reset()
@@ -153,7 +156,7 @@ async def registers_answer_accesses_that_follow_each_other_at_once(dut):
             assert (await device.master.read(OFFSETS["ROWS"], 16)).data == arguments
 
 
-@cocotb.test()
+@timed_test
 async def bytes_of_a_register_are_written_by_strobe(dut):
     device = AxiDevice(dut)
     await device.reset()
@@ -166,7 +169,7 @@ async def bytes_of_a_register_are_written_by_strobe(dut):
     assert await device.read(OFFSETS["DIM"]) == 0x5566CCBB
 
 
-@cocotb.test()
+@timed_test
 async def an_unmapped_register_is_answered_with_slverr(dut):
     device = AxiDevice(dut)
     await device.reset()

@@ -82,4 +82,3 @@ def test_the_job_takes_as_long_as_its_beats(run):
     busiest = max(layout.beats, run.config.fold * layout.body_beats)
     assert run.counter("cycles") <= run.cycles <= run.counter("cycles") + REGISTER_CYCLES
     assert run.cycles <= 1.002 * busiest + 500
-    print(f"{run.cycles} clocks for {busiest}")

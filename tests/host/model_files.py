@@ -101,3 +101,26 @@ def write_bf16(path: Path, name: str, values: np.ndarray) -> Path:
 
 def random_matrix(rows: int, dim: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).standard_normal((rows, dim)).astype(np.float32)
+
+
+JUNK_NPY_HEADERS = [
+    b"junk",
+    b"{}",
+    b"(",
+    b'"""',
+    b"[1]",
+    b"\xff\x00",
+    b"{1: 2, 'a': 3}",
+    b"{[]: 1}",
+    b"-" * 5000 + b"1",
+    b"{'descr': '<q9', 'fortran_order': False, 'shape': (1,)}",
+    b"{'descr': [('a', 'b', 'c', 'd')], 'fortran_order': False, 'shape': (1,)}",
+    b"{'descr': '<f4', 'fortran_order': False, 'shape': (1 << 70,)}",
+]
+"""Of no array; NumPy raises errors of many types for them."""
+
+
+def npy_file(header: bytes, version: int) -> bytes:
+    """A .npy file with a header as it is given, and 8 bytes of data."""
+    length = len(header).to_bytes(2 if version == 1 else 4, "little")
+    return np.lib.format.MAGIC_PREFIX + bytes([version, 0]) + length + header + bytes(8)

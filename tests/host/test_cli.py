@@ -106,6 +106,7 @@ def test_inspect_shows_source_and_layout(run, files):
     code, out, err = run("inspect", files / "head.safetensors")
     assert (code, err) == (0, "")
     assert "matrix.npz" in out and "padded dim" in out
+    assert not [line for line in out.splitlines() if line != line.rstrip()]
 
 
 def test_simulate_on_the_simulated_hardware_equals_the_golden_model(run, files):
@@ -305,6 +306,23 @@ class TestSimulateOnAFakeDevice:
         assert code == 2
         assert_one_line(err, "a.toml", *parts)
 
+    @pytest.mark.parametrize(
+        ("text", "parts"),
+        [
+            ('{"lanes": 3}', ["no parameter 'lanes'", "bus_bits"]),
+            ('{"fold": 3}', ["fold must be one of 1, 2, 4, 8, got 3"]),
+            ('{"bus_bits": 128}', ["a.json: bus_bits", "is 128", "bus_bits 64"]),
+            ("[2]", ["is no JSON object"]),
+            ("fold = 2", ["is no JSON file"]),
+            (b"\xff", ["is no JSON file"]),
+        ],
+    )
+    def test_a_wrong_json_parameter_file_is_a_usage_error(self, run, files, text, parts):
+        (files / "a.json").write_bytes(text if isinstance(text, bytes) else text.encode())
+        code, _, err = self.simulate(run, files, "--config", files / "a.json")
+        assert code == 2
+        assert_one_line(err, "a.json", *parts)
+
 
 def test_an_image_cut_short_is_an_error(run, files):
     path = files / "head.safetensors"
@@ -312,6 +330,22 @@ def test_an_image_cut_short_is_an_error(run, files):
     code, _, err = run("inspect", path)
     assert code == 1
     assert_one_line(err, path)
+
+
+@pytest.mark.parametrize("command", ["inspect", "simulate"])
+def test_a_damaged_image_is_found_before_anything_is_built(run, files, monkeypatch, command):
+    def build(*arguments, **options):
+        raise AssertionError("a simulator is built")
+
+    monkeypatch.setattr(simulate, "SimDevice", build)
+    path = files / "head.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    hidden = ["--hidden", files / "states.npz"] if command == "simulate" else []
+    code, out, err = run(command, path, *hidden)
+    assert (code, out) == (1, "")
+    assert_one_line(without_progress(err), path, "the image is damaged")
 
 
 @pytest.mark.parametrize("arguments", [[], ["fly"], ["simulate"], ["pack", "a.npy"]])
@@ -383,6 +417,19 @@ def test_generate_writes_the_same_bytes_each_time(run, tmp_path):
     assert json.loads((tmp_path / "a" / "config.json").read_text())["k"] == 4
 
 
+def test_the_configuration_that_generate_wrote_gives_the_same_hardware(run, tmp_path):
+    options = ["--bus-bits", 64, "--group", "row", "--scale-signed", "--max-dim", 64]
+    options += ["--max-rows", 64, "--max-k", 4, "--max-burst", 8, "--insert-interval", 4]
+    assert run("generate", "-o", tmp_path / "a", *options)[0] == 0
+    written = tmp_path / "a" / "config.json"
+    assert run("generate", "-o", tmp_path / "b", "--config", written)[0] == 0
+    for path in (tmp_path / "a").iterdir():
+        assert (tmp_path / "b" / path.name).read_bytes() == path.read_bytes()
+    code, out, _ = run("generate", "-o", tmp_path / "b", "--config", written, "--fold", 2, "--json")
+    assert code == 0
+    assert json.loads(out)["config"] == json.loads(written.read_text()) | {"fold": 2}
+
+
 def test_generate_tells_which_option_is_wrong(run, tmp_path):
     code, _, err = run("generate", "-o", tmp_path, "--width", 24)
     assert code == 2
@@ -418,6 +465,24 @@ def test_the_demo_refuses_what_cannot_be(run, arguments, monkeypatch):
     code, _, err = run("demo", *arguments)
     assert code == 2
     assert_one_line(without_progress(err), arguments[0])
+
+
+def test_the_demos_context_is_counted_in_tokens(run, monkeypatch):
+    seen = []
+
+    def generate(body, head, prompt, *arguments):
+        seen.append(len(prompt))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "SimDevice", lambda *arguments, **options: nullcontext())
+    monkeypatch.setattr(demo, "Head", lambda device, image: None)
+    monkeypatch.setattr(demo, "generate", generate)
+    code, _, err = run("demo", "--tokens", 8188)  # the prompt is of 5 tokens
+    assert code == 1
+    assert_one_line(without_progress(err), "expected at most 8192 tokens, found 8193 tokens")
+    assert not seen
+    code, _, err = run("demo", "--prompt", " international" * 700, "--tokens", 1)
+    assert (code, seen) == (130, [700])
 
 
 def test_the_demo_without_its_model_says_how_to_get_it(run, monkeypatch):

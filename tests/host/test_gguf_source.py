@@ -165,11 +165,13 @@ def test_a_damaged_length_does_not_allocate(tmp_path):
         open_source(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"GG", b"not a GGUF file at all, but long enough"])
+@pytest.mark.parametrize(
+    "content", [b"", b"GG", b"short", b"not a GGUF file at all, but long enough"]
+)
 def test_something_else_is_named(tmp_path, content):
     path = tmp_path / "m.gguf"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"m\.gguf: (not a GGUF file|the file is cut short)"):
+    with pytest.raises(UserError, match=r"m\.gguf: not a GGUF file"):
         open_source(path)
 
 

@@ -1,5 +1,7 @@
 """Quantised hidden states and their files."""
 
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,8 @@ from host.hidden import (
     load_hidden,
     quantise_hidden,
 )
+
+from .model_files import JUNK_NPY_HEADERS, npy_file
 
 
 def test_the_largest_magnitude_becomes_the_largest_value():
@@ -103,6 +107,34 @@ def test_a_cut_file_is_named(tmp_path, name, cut):
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(UserError, match=name):
         load_hidden(path)
+
+
+BAD_SHAPES = [
+    b"{'descr': '<f4', 'fortran_order': False, 'shape': (-2,)}",
+    b"{'descr': '<f4', 'fortran_order': False, 'shape': (1180591620717411303424,)}",
+]
+
+
+@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("header", JUNK_NPY_HEADERS + BAD_SHAPES)
+def test_a_junk_header_is_told_in_our_words(tmp_path, header, version):
+    data = npy_file(header, version)
+    (tmp_path / "a.npy").write_bytes(data)
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("hidden.npy", data)
+    for path in (tmp_path / "a.npy", tmp_path / "a.npz"):
+        with pytest.raises(UserError) as info:
+            load_hidden(path)
+        assert str(info.value) == (
+            f"{path}: is no .npy or .npz file of numbers, or is damaged or cut short"
+        )
+
+
+def test_states_that_do_not_fit_in_memory_are_named(tmp_path):
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 1024)}"
+    (tmp_path / "a.npy").write_bytes(npy_file(header, 1))
+    with pytest.raises(UserError, match=r"a\.npy: cannot be read: Unable to allocate 4.00 PiB"):
+        load_hidden(tmp_path / "a.npy")
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -99,6 +99,19 @@ def test_a_damaged_byte_is_found(saved):
         Image(saved.path).verify()
 
 
+def test_an_image_is_verified_once(saved, monkeypatch):
+    saved.verify()
+    monkeypatch.setattr(image_module, "RawFile", lambda path: pytest.fail("the file is read again"))
+    saved.verify()
+
+
+def test_a_damaged_image_is_refused_each_time(saved):
+    saved.metadata["sha256"] = "0" * 64
+    for _ in range(2):
+        with pytest.raises(UserError, match="the image is damaged"):
+            saved.verify()
+
+
 def test_an_image_cut_by_four_bytes_is_named(saved):
     saved.path.write_bytes(saved.path.read_bytes()[:-4])
     with pytest.raises(UserError, match=r"head\.safetensors: the file is cut short"):

@@ -7,7 +7,7 @@ from host import numpy_source
 from host.errors import UserError
 from host.sources import open_source
 
-from .model_files import random_matrix
+from .model_files import JUNK_NPY_HEADERS, npy_file, random_matrix
 
 W = random_matrix(9, 5)
 
@@ -116,6 +116,16 @@ def test_a_damaged_compressed_archive_is_named(tmp_path):
     path.write_bytes(data)
     with pytest.raises(UserError, match=r"w\.npz: damaged or cut short"):
         open_source(path)
+
+
+@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("header", JUNK_NPY_HEADERS)
+def test_a_junk_header_is_told_in_our_words(tmp_path, header, version):
+    path = tmp_path / "w.npy"
+    path.write_bytes(npy_file(header, version))
+    with pytest.raises(UserError) as info:
+        open_source(path)
+    assert str(info.value) == f"{path}: damaged header of a NumPy array"
 
 
 def test_an_array_cut_anywhere_is_named(tmp_path):
