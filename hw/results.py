@@ -13,25 +13,13 @@ from amaranth.lib.wiring import In, Out
 from hw.config import HeadConfig, ceil_div, log2
 from hw.converter import WidthConverter
 from hw.counters import COUNTERS
+from hw.topk import EntryLayout
 
 RECORD_BYTES = 16
 RECORD_BITS = 8 * RECORD_BYTES
 TRAILER_WORDS = 16
 """Words of 8 bytes."""
 TRAILER_BYTES = 8 * TRAILER_WORDS
-
-
-class EntryLayout(data.StructLayout):
-    """An entry that the top-k gives up: a row, or a slot that no row has taken."""
-
-    def __init__(self, config: HeadConfig):
-        super().__init__(
-            {
-                "score": signed(config.score_bits),
-                "id": unsigned(config.id_bits),
-                "occupied": 1,
-            }
-        )
 
 
 def record_beats(config: HeadConfig, k: int) -> int:
@@ -130,7 +118,8 @@ class ResultBuffer(wiring.Component):
         fetched_index = Signal.like(index)
         is_count, is_record = Signal(), Signal()
         read_entry = Signal(entry, reset_less=True)
-        counter_pair = Signal(RECORD_BITS, reset_less=True)
+        # With a reset, since ABC in Yosys 0.70 aborts on this multiplexer's register without one.
+        counter_pair = Signal(RECORD_BITS)
         word = Signal(RECORD_BITS, reset_less=True)
         advance = Signal()
         m.d.comb += [

