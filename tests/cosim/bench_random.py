@@ -25,7 +25,9 @@ async def every_job_is_bit_exact_and_every_counter_recounted(dut):
             address = IMAGE_ADDRESS + config.bus_bytes * int(rng.integers(0, 4096))
             job = Job(head, k, {"IMAGE_ADDR": address})
             monitor = Monitor(device)
-            result = await run(device, job)
+            # At worst a burst is one beat and the next waits for it.
+            deadline = 100_000 + 4 * head.layout.beats * (bench().memory.latency_cycles + 20)
+            result = await run(device, job, deadline)
             check(job, result)
             assert result.trailer_job == number
             recounted = await monitor.counters()
