@@ -3,9 +3,7 @@
 from amaranth.lib.wiring import In, Out
 
 RESP_OKAY = 0
-RESP_EXOKAY = 1
 RESP_SLVERR = 2
-RESP_DECERR = 3
 
 BURST_INCR = 1
 

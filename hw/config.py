@@ -294,11 +294,6 @@ class HeadConfig:
         return max(1, (self.max_rows - 1).bit_length())
 
     @property
-    def product_bits(self) -> int:
-        """Width of one signed product of a weight and a hidden value."""
-        return self.weight_bits + self.hidden_bits
-
-    @property
     def group_columns(self) -> int:
         """Columns of the largest group."""
         return self.group or self.padded_dim(self.max_dim)

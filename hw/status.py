@@ -6,8 +6,10 @@ from enum import IntEnum
 class Status(IntEnum):
     """Status code of an ended job, in the STATUS register and in the trailer of its results.
 
-    With ROWS..FORMAT the job has caused no bus traffic. With LENGTH and READ it has written the
-    trailer of its result block and no records.
+    With ROWS..FORMAT the job has caused no bus traffic, nor with LENGTH if IMAGE_BYTES was zero, no
+    multiple of the bus width, or too large to count. Otherwise LENGTH is found where the image
+    ends; then, as with READ, the trailer of the result block has been written and no records. With
+    WRITE either may be missing.
     """
 
     OK = 0
