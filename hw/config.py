@@ -7,16 +7,24 @@ WHOLE_ROW = 0
 """`group` value for one scale per row."""
 
 BUS_BITS = (64, 128, 256, 512)
-WEIGHT_BITS = (4, 8)
+WEIGHT_BITS = (4, 8, 16)
 SCALE_BITS = (8, 16)
 GROUPS = (32, 64, 128, WHOLE_ROW)
 HIDDEN_BITS = (8, 16)
 FOLDS = (1, 2, 4, 8)
 INSERT_INTERVALS = (4, 6)
+CHANNELS = (1, 2, 4, 8)
+MAX_BATCH = 16
 MAX_K = 256
 MAX_TILE_ROWS = 32768
 AXI_MAX_BURST = 256
 AXI_BOUNDARY_BYTES = 4096
+TERM_BITS = 16
+"""Width of a row term as stored, two's complement."""
+MULTIPLIER_BITS = 32
+"""Width of a row term's multiplier, unsigned."""
+MAX_MASK_BITS = 1 << 16
+"""Most mask bits of one tile, all vectors together: they are buffered on chip."""
 
 IMAGE_FIELDS = (
     "bus_bits",
@@ -26,6 +34,9 @@ IMAGE_FIELDS = (
     "group",
     "width",
     "tile_rows",
+    "channels",
+    "bias",
+    "bound",
 )
 """The fields that decide where every bit of a packed image lies."""
 
@@ -43,20 +54,30 @@ def ceil_div(dividend: int, divisor: int) -> int:
     return -(-dividend // divisor)
 
 
+def _spare_bits(bound: int) -> int:
+    """Width of a signed value up to `bound` in magnitude.
+
+    One wider than the worst case needs at its ends, so that neither the lowest nor the highest
+    code is a value: the top-k uses them as its empty and full marks.
+    """
+    return (bound + 1).bit_length() + 1
+
+
 @dataclass(frozen=True)
 class HeadConfig:
     """Build parameters of one accelerator.
 
     A body beat holds `units` rows x `width` columns of weights, so
     ``bus_bits == units * width * weight_bits``; `units` follows from the others. A body beat is
-    computed in `fold` cycles on ``units * width / fold`` lanes (multipliers). Units are folded
-    first, then columns, so that folding saves scale multipliers and accumulators as well.
+    computed in `fold` cycles on ``units * width / fold`` lanes (multipliers) per channel and
+    vector. Units are folded first, then columns, so that folding saves scale multipliers and
+    accumulators as well.
 
     Parameters
     ----------
     bus_bits : 64, 128, 256 or 512
         Data width of the AXI4 master.
-    weight_bits : 4 or 8
+    weight_bits : 4, 8 or 16
         Width of a weight, two's complement, full range.
     scale_bits : 8 or 16
         Width of a stored scale.
@@ -79,6 +100,23 @@ class HeadConfig:
         Largest vocabulary V.
     k : 1..256
         Results per vector.
+    batch : 1..16
+        Hidden vectors of a job; they share every weight that is read.
+    channels : 1, 2, 4 or 8
+        AXI4 masters, each with a part of the tiles and a farm of its own.
+    bias, bound : bool
+        Row terms in the image: a bias is part of the score, a bound only of the rank.
+    mask : bool
+        A job may bring a bit per row and vector that says whether the row takes part.
+    all_logits : bool
+        A job may have all scores written to memory.
+    logsumexp : bool
+        The logarithm of the sum of exponentials of a vector's scores comes with its results.
+    job_queue : bool
+        The next job streams while the results of the one before are collected and written.
+    rankers : int, optional
+        Stages per channel that take the scored rows one after the other, a power of two up to
+        `batch`. Default: as many as keep up with a row of half of `max_dim`.
     insert_interval : 4 or 6, optional
         Cycles between two insertions into the top-k; 6 splits its comparisons for a faster clock.
         Rows that follow each other faster wait. Default: 6 where a row of half of `max_dim` takes
@@ -109,16 +147,27 @@ class HeadConfig:
     max_dim: int = 1024
     max_rows: int = 65536
     k: int = 64
+    batch: int = 1
+    channels: int = 1
+    bias: bool = False
+    bound: bool = False
+    mask: bool = False
+    all_logits: bool = False
+    logsumexp: bool = False
+    job_queue: bool = False
+    rankers: int | None = None
     insert_interval: int | None = None
     max_burst: int | None = None
     outstanding_bytes: int | None = None
 
     def __post_init__(self):
-        if not isinstance(self.scale_signed, bool):
-            raise TypeError(f"scale_signed must be a bool, got {self.scale_signed!r}")
         for field in fields(self):
             value = getattr(self, field.name)
-            if field.name == "scale_signed" or (value is None and field.default is None):
+            if field.type is bool or field.type == "bool":
+                if not isinstance(value, bool):
+                    raise TypeError(f"{field.name} must be a bool, got {value!r}")
+                continue
+            if value is None and field.default is None:
                 continue
             try:
                 self._set(field.name, operator.index(value))
@@ -130,15 +179,23 @@ class HeadConfig:
         self._check_choice("group", GROUPS)
         self._check_choice("hidden_bits", HIDDEN_BITS)
         self._check_choice("fold", FOLDS)
+        self._check_choice("channels", CHANNELS)
+        self._check_range("batch", 1, MAX_BATCH)
         self._check_range("max_dim", 1, 65536)
         self._check_range("max_rows", 1, 2**31 - 1)
         self._check_range("k", 1, MAX_K)
         self._resolve_beat_shape()
         self._resolve_interval()
+        self._resolve_rankers()
         self._resolve_bursts()
-        if self.score_bits > 64:
+        if self.rank_bits > 64:
             raise ValueError(
-                f"a score must fit in 64 bits, got {self.score_bits} for max_dim {self.max_dim}"
+                f"a score must fit in 64 bits, got {self.rank_bits} for max_dim {self.max_dim}"
+            )
+        if self.mask and self.batch * self.tile_rows > MAX_MASK_BITS:
+            raise ValueError(
+                f"batch * tile_rows must be at most {MAX_MASK_BITS} with a mask, "
+                f"got {self.batch} * {self.tile_rows}"
             )
 
     def _set(self, name, value):
@@ -179,6 +236,18 @@ class HeadConfig:
             slow = self.max_dim // 2 * self.fold >= max(INSERT_INTERVALS) * self.weights_per_beat
             self._set("insert_interval", max(INSERT_INTERVALS) if slow else min(INSERT_INTERVALS))
         self._check_choice("insert_interval", INSERT_INTERVALS)
+
+    def _resolve_rankers(self):
+        if self.rankers is None:
+            clocks = max(1, self.max_dim // 2 * self.fold // self.width)
+            rankers = 1
+            while rankers < self.batch and ceil_div(self.batch, rankers) * self.units > clocks:
+                rankers *= 2
+            self._set("rankers", min(rankers, 1 << log2(self.batch)))
+        if not is_power_of_two(self.rankers) or self.rankers > self.batch:
+            raise ValueError(
+                f"rankers must be a power of two in 1..{self.batch}, got {self.rankers}"
+            )
 
     def _resolve_bursts(self):
         longest = min(AXI_MAX_BURST, AXI_BOUNDARY_BYTES // self.bus_bytes)
@@ -262,25 +331,49 @@ class HeadConfig:
 
     def header_beats(self, blocks: int, dim: int) -> int:
         """Beats of the header of a tile of `blocks` blocks."""
-        return ceil_div(blocks * self.units * self.groups(dim) * self.scale_bits, self.bus_bits)
+        row_bits = self.terms * TERM_BITS + self.groups(dim) * self.scale_bits
+        return ceil_div(blocks * self.units * row_bits, self.bus_bits)
+
+    # Row terms and vectors.
+
+    @property
+    def terms(self) -> int:
+        """Row terms stored in the image: the bias first, then the bound."""
+        return self.bias + self.bound
+
+    @property
+    def has_parameters(self) -> bool:
+        """Every hidden vector in memory is followed by a block of parameters."""
+        return bool(self.terms) or self.logsumexp
+
+    def ranker_vectors(self, ranker: int) -> int:
+        """Vectors of a ranker: vector b belongs to ranker ``b % rankers``, at slot
+        ``b // rankers``.
+        """
+        return ceil_div(self.batch - ranker, self.rankers)
 
     @property
     def format_word(self) -> int:
         """The image format as the 32-bit word that hardware and image compare.
 
-        Bits 15:0 tile_rows, 19:16 log2 width, 23:20 log2 group (0 = whole row), 25:24
-        log2(weight_bits) - 2, 26 scale_bits is 16, 27 scale_signed, 29:28 log2(bus_bits) - 6,
-        31:30 row terms (0).
+        Bits 15:0 tile_rows, 18:16 log2 width, 22:20 log2 group (0 = whole row), 23 and 19
+        log2(channels), 25:24 log2(weight_bits) - 2, 26 scale_bits is 16, 27 scale_signed, 29:28
+        log2(bus_bits) - 6, 30 bias, 31 bound.
         """
         log2_group = log2(self.group) if self.group else 0
+        log2_channels = log2(self.channels)
         return (
             self.tile_rows
             | log2(self.width) << 16
             | log2_group << 20
+            | (log2_channels & 1) << 19
+            | (log2_channels >> 1) << 23
             | (log2(self.weight_bits) - 2) << 24
             | (self.scale_bits == 16) << 26
             | self.scale_signed << 27
             | (log2(self.bus_bits) - 6) << 28
+            | self.bias << 30
+            | self.bound << 31
         )
 
     def image_fields(self) -> dict[str, int | bool]:
@@ -318,14 +411,29 @@ class HeadConfig:
         return (self.dot_bound * self.scale_bound).bit_length() + 1
 
     @property
-    def score_bits(self) -> int:
-        """Width of a signed score.
+    def sum_bound(self) -> int:
+        """Largest magnitude of a row's sum over its groups, without terms."""
+        return self.groups(self.max_dim) * self.dot_bound * self.scale_bound
 
-        One wider than the worst case needs at its ends, so that neither the lowest nor the highest
-        code is a score: the top-k uses them as its empty and full marks.
-        """
-        bound = self.groups(self.max_dim) * self.dot_bound * self.scale_bound
-        return (bound + 1).bit_length() + 1
+    @property
+    def sum_bits(self) -> int:
+        """Width of a signed sum over the groups of a row."""
+        return _spare_bits(self.sum_bound)
+
+    @property
+    def term_bound(self) -> int:
+        """Largest magnitude of a row term times its multiplier."""
+        return (1 << TERM_BITS - 1) * ((1 << MULTIPLIER_BITS) - 1)
+
+    @property
+    def score_bits(self) -> int:
+        """Width of a signed score: the row's sum and its bias."""
+        return _spare_bits(self.sum_bound + self.bias * self.term_bound)
+
+    @property
+    def rank_bits(self) -> int:
+        """Width of the signed value that rows are ranked by: the score and the bound."""
+        return _spare_bits(self.sum_bound + self.terms * self.term_bound)
 
     # Buffers.
 

@@ -1,31 +1,26 @@
-"""The life of a job: arguments checked, data path started, results written, errors cleared up."""
+"""The life of a job: the stage that streams it, the stage that writes its results."""
 
-from contextlib import contextmanager
+from amaranth.hdl import Module
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out, connect, flipped
 
-from amaranth.hdl import Module, Signal
-from amaranth.lib import stream, wiring
-from amaranth.lib.wiring import In, Out
-
-from hw.axi import bus_size
-from hw.burst import segment_layout
 from hw.config import HeadConfig
-from hw.plan import PlanLayout
-from hw.reader import BEATS_BITS as READ_BEATS_BITS
-from hw.registers import JOB_LAYOUT
-from hw.results import TRAILER_BYTES, record_beats
-from hw.status import Status
-from hw.writer import BEATS_BITS as WRITE_BEATS_BITS
-
-PLAN_SETTLE_CLOCKS = 3
-"""Clocks until the beat counts of the plan are right."""
+from hw.finish_control import FinishControl, finish_members
+from hw.stream_control import StreamControl, stream_members
 
 
 class JobControl(wiring.Component):
-    """Runs one job at a time.
+    """Runs jobs in two stages: the first checks and streams, the second collects and writes.
 
-    A job with a bad argument ends at once, without bus traffic. After a failure on the bus, or an
-    image of the wrong length, what was requested is drained, the data path is reset and only the
-    trailer of the result block is written. A soft reset does the same and writes nothing.
+    A job is accepted when both are idle; with ``config.job_queue`` when the first is, so that the
+    next job streams while the results of the one before are written. Jobs end in their order. One
+    that has all scores written waits for the one before to end, since both write.
+
+    A job with a bad argument ends without bus traffic. After a failure on the bus, or an image of
+    the wrong length, what was requested is drained, the data path is reset and only the trailer of
+    the result block is written. A read error belongs to the job that streams, a write error to the
+    one whose scores or results are written; neither touches the other job. A soft reset drops
+    both and writes nothing: each gives a `done` with status RESET, then comes `reset_done`.
 
     Parameters
     ----------
@@ -33,227 +28,116 @@ class JobControl(wiring.Component):
 
     Members
     -------
-    job : In(stream of JOB_LAYOUT)
+    job : In(stream of job_layout(config))
     soft_reset : In
         Level; answered with a pulse on `reset_done`.
+    hold : In
+        No job may end; only looked at with ``config.job_queue``.
     done, status : Out
         Pulse at the end of a job, with its status code.
     idle : Out
         No job runs.
+
     begin : Out
         Pulse in the clock whose edge accepts a job.
-    rows, dim, k : Out
-        Arguments of the job, checked, stable while it runs.
+    rows, dim, vectors, k : Out
+        Arguments of the job in the first stage, stable while it is there.
+    bank : Out
+        Which half of what is double with ``config.job_queue`` is its own, otherwise 0.
     start_plan, start_data : Out
-        Pulses. The first begins the plan, the top-k and the result buffer, the second, when the
-        plan's beat counts are right, the unpacker and the hidden memory.
-    plan : In(PlanLayout)
-    read, write : Out(stream)
-        Memory segments for the reader and the writer.
-    read_idle, read_error, write_idle, write_error : In
-    abort : Out
-        Level for reader and writer.
-    unpacked, excess : In
-        From the unpacker.
+        Pulses. The first begins the plan, the rankers and what goes with them, the second, when the
+        beat count of the hidden vectors is right, the data path.
+    plan : In(ArrayLayout of PlanLayout)
+        Of each channel.
+    hidden_ready, plan_ready : In
+        `hidden_beats` is right; all of the plan is. Low from the clock after `start_plan` on.
+    read0... : Out(stream)
+        Memory segments for the reader of each channel. Channel 0 reads the hidden vectors.
+    mask_read0... : Out(stream), mask_enable : Out
+        With ``config.mask``: the segments of the masks, and whether the job has them.
+    read_idle, read_error : In(channels)
+    read_abort, write_abort : Out
+        Levels for all readers and all writers. What writes is reset in the last clock of the
+        latter.
+    unpacked, excess : In(channels)
+        From the unpackers.
     rows_done : In
-    drain : Out
-        Pulse: the top-k gives up its entries.
-    collected, record_beats : In
-        From the result buffer.
+        All rows of all channels are ranked or about to be, and summed.
+    write_logits, logits_address, logits_flush : Out, logits_done : In(channels)
+        With ``config.all_logits``: whether the scores of the job are written, where to, that all
+        were given; that all were handed to the writers, which `write_idle` then shows.
+    hand_over : Out
+        Pulse: the last clock of the job in the first stage. The second begins with the next one.
+    clear : Out
+        Pulse: resets what streams.
+
+    drain_k, drain_vectors, drain_bank : Out
+        Arguments and bank of the job in the second stage, stable while it is there.
+    drain, drain_vector : Out
+        Pulse: the top-ks of that vector give up their entries, the result buffer collects them and
+        log-sum-exps are merged.
+    drain_ready : In
+        The top-ks of `drain_vector` and `drain_bank` can be drained.
+    collected, merged : In
+        The entries are in the result buffer; the log-sum-exp is known. Low from the clock after
+        `drain` until then. `merged` only with ``config.logsumexp``.
+    record_beats : In
+        From the result buffer: beats of a vector, right a clock after `drain_k`.
     send_records, send_trailer : Out
         Pulses for it.
-    clear : Out
-        Resets the data path.
+    write : Out(stream)
+        Memory segments for the writer of channel 0.
+    write_idle, write_error : In(write_ports(config))
+        Of the writers. One is idle when all it was given is written and answered, and nothing is
+        on the way to it.
+    clear_finish : Out
+        Pulse: resets what collects. Without ``config.job_queue`` the same signal as `clear`.
     """
 
     def __init__(self, config: HeadConfig):
         self.config = config
         super().__init__(
-            {
-                "job": In(stream.Signature(JOB_LAYOUT)),
-                "soft_reset": In(1),
+            stream_members(config)
+            | finish_members(config)
+            | {
                 "reset_done": Out(1),
-                "done": Out(1),
-                "status": Out(8),
                 "idle": Out(1),
-                "begin": Out(1),
-                "rows": Out(range(config.max_rows + 1)),
-                "dim": Out(range(config.max_dim + 1)),
-                "k": Out(range(config.k + 1)),
-                "start_plan": Out(1),
-                "start_data": Out(1),
-                "plan": In(PlanLayout(config)),
-                "read": Out(stream.Signature(segment_layout(READ_BEATS_BITS))),
-                "read_idle": In(1),
-                "read_error": In(1),
-                "write": Out(stream.Signature(segment_layout(WRITE_BEATS_BITS))),
-                "write_idle": In(1),
-                "write_error": In(1),
-                "abort": Out(1),
-                "unpacked": In(1),
-                "excess": In(1),
-                "rows_done": In(1),
-                "drain": Out(1),
-                "collected": In(1),
-                "record_beats": In(range(record_beats(config, config.k) + 1)),
-                "send_records": Out(1),
-                "send_trailer": Out(1),
+                "write_abort": Out(1),
                 "clear": Out(1),
+                "clear_finish": Out(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        config = self.config
-        size = bus_size(config.bus_bits)
-        job = Signal(JOB_LAYOUT, reset_less=True)
-        image_beats = job.image_bytes >> size
-        m.d.comb += [self.rows.eq(job.rows), self.dim.eq(job.dim), self.k.eq(job.k)]
-
-        # Every check has a flip-flop; the first that fails, in the order of codes, is reported.
-        faults = self._faults(m, job, image_beats)
-
-        failure = Signal(Status)
-        with m.If(failure == Status.OK):
-            with m.If(self.read_error):
-                m.d.sync += failure.eq(Status.READ)
-            with m.Elif(self.write_error):
-                m.d.sync += failure.eq(Status.WRITE)
-        m.d.comb += self.status.eq(failure)
-
-        settle = Signal(range(PLAN_SETTLE_CLOCKS + 1))
-        resetting = Signal()
-        read_ended = Signal()
-        trailer_address = Signal(64, reset_less=True)
-        m.d.sync += [
-            read_ended.eq(self.read_idle),
-            trailer_address.eq(job.result_address + (self.record_beats << size)),
+        m.submodules.stream = first = StreamControl(self.config)
+        m.submodules.finish = second = FinishControl(self.config)
+        for stage, members in (
+            (first, stream_members(self.config)),
+            (second, finish_members(self.config)),
+        ):
+            for name, member in members.items():
+                inner, outer = getattr(stage, name), getattr(self, name)
+                if member.is_signature:
+                    connect(m, inner, flipped(outer))
+                elif member.flow == In:
+                    m.d.comb += inner.eq(outer)
+                else:
+                    m.d.comb += outer.eq(inner)
+        m.d.comb += [
+            first.write_idle.eq(self.write_idle),
+            first.write_error.eq(self.write_error),
+            first.finish_idle.eq(second.idle),
+            self.write_abort.eq(first.write_abort | second.write_abort),
+            self.idle.eq(first.idle & second.idle),
+            self.reset_done.eq(self.soft_reset & self.idle),
         ]
-
-        @contextmanager
-        def state(name):
-            """A state that a soft reset leaves at once."""
-            with m.State(name):
-                yield
-                with m.If(self.soft_reset):
-                    m.d.sync += resetting.eq(1)
-                    m.next = "ABORT"
-
-        with m.FSM(name="job") as fsm:
-            m.d.comb += self.idle.eq(fsm.ongoing("IDLE"))
-            with m.State("IDLE"):
-                m.d.comb += [
-                    self.job.ready.eq(~self.soft_reset),
-                    self.begin.eq(self.job.valid & self.job.ready),
-                    self.reset_done.eq(self.soft_reset),
-                ]
-                with m.If(self.begin):
-                    m.d.sync += [job.eq(self.job.payload), failure.eq(Status.OK)]
-                    m.next = "CHECK"
-            with state("CHECK"):
-                m.next = "JUDGE"
-            with state("JUDGE"):
-                m.next = "PLAN"
-                for code, fault in reversed(faults.items()):
-                    with m.If(fault):
-                        m.d.sync += failure.eq(code)
-                        m.next = "END"
-            with state("PLAN"):
-                m.d.comb += self.start_plan.eq(1)
-                m.d.sync += settle.eq(PLAN_SETTLE_CLOCKS)
-                m.next = "SETTLE"
-            with state("SETTLE"):
-                m.d.sync += settle.eq(settle - 1)
-                with m.If(settle == 0):
-                    m.d.comb += self.start_data.eq(1)
-                    m.next = "FETCH_HIDDEN"
-            with state("FETCH_HIDDEN"):
-                m.d.comb += [
-                    self.read.valid.eq(1),
-                    self.read.payload.address.eq(job.hidden_address),
-                    self.read.payload.beats.eq(self.plan.hidden_beats),
-                ]
-                with m.If(self.read.ready):
-                    m.next = "FETCH_IMAGE"
-            with state("FETCH_IMAGE"):
-                m.d.comb += [
-                    self.read.valid.eq(1),
-                    self.read.payload.address.eq(job.image_address),
-                    self.read.payload.beats.eq(image_beats),
-                ]
-                with m.If(self.read.ready):
-                    m.next = "RUN"
-            with state("RUN"):
-                with m.If(self.excess | (self.read_idle & read_ended & ~self.unpacked)):
-                    with m.If(failure == Status.OK):
-                        m.d.sync += failure.eq(Status.LENGTH)
-                    m.next = "ABORT"
-                with m.Elif(self.rows_done & self.unpacked & self.read_idle):
-                    m.d.comb += self.drain.eq(1)
-                    m.next = "COLLECT"
-                with m.If(failure != Status.OK):
-                    m.next = "ABORT"
-            with state("COLLECT"), m.If(self.collected):
-                m.next = "COMMAND_RECORDS"
-            with state("COMMAND_RECORDS"):
-                m.d.comb += [
-                    self.write.valid.eq(1),
-                    self.write.payload.address.eq(job.result_address),
-                    self.write.payload.beats.eq(self.record_beats),
-                ]
-                with m.If(self.write.ready):
-                    m.d.comb += self.send_records.eq(1)
-                    m.next = "WRITE_RECORDS"
-            with state("WRITE_RECORDS"), m.If(self.write_idle):
-                m.next = "COMMAND_TRAILER"
-            with state("COMMAND_TRAILER"):
-                m.d.comb += [
-                    self.write.valid.eq(1),
-                    self.write.payload.address.eq(trailer_address),
-                    self.write.payload.beats.eq(TRAILER_BYTES >> size),
-                ]
-                with m.If(self.write.ready):
-                    m.d.comb += self.send_trailer.eq(1)
-                    m.next = "WRITE_TRAILER"
-            with state("WRITE_TRAILER"), m.If(self.write_idle):
-                m.next = "END"
-            with m.State("ABORT"):
-                m.d.comb += self.abort.eq(1)
-                with m.If(self.soft_reset):
-                    m.d.sync += resetting.eq(1)
-                with m.If(self.read_idle & self.write_idle & read_ended):
-                    m.next = "CLEAR"
-            with m.State("CLEAR"):
-                m.d.comb += self.clear.eq(1)
-                m.next = "COMMAND_TRAILER"
-                with m.If(resetting):
-                    m.d.sync += failure.eq(Status.RESET)
-                    m.next = "END"
-            with m.State("END"):
-                m.d.comb += self.done.eq(1)
-                m.d.sync += resetting.eq(0)
-                m.next = "IDLE"
+        for name in ("hand_over", "failure", "quiet", "result_address", "k", "vectors", "bank"):
+            m.d.comb += getattr(second, name).eq(getattr(first, name))
+        either = first.clear | second.clear
+        queue = self.config.job_queue
+        m.d.comb += [
+            self.clear.eq(first.clear if queue else either),
+            self.clear_finish.eq(second.clear if queue else either),
+        ]
         return m
-
-    def _faults(self, m, job, image_beats) -> dict[Status, Signal]:
-        """Flip-flops that say what is wrong with `job`, in the order of codes."""
-        config = self.config
-        size = bus_size(config.bus_bits)
-        wrong = {
-            Status.ROWS: (job.rows == 0) | (job.rows > config.max_rows),
-            Status.DIM: (job.dim == 0) | (job.dim > config.max_dim),
-            Status.K: (job.k == 0) | (job.k > config.k),
-            Status.VECTORS: job.vectors != 1,
-            Status.ALIGNMENT: (
-                job.hidden_address[:size] | job.result_address[:size] | job.image_address[:size]
-            ).any(),
-            Status.FORMAT: job.format != config.format_word,
-            Status.LENGTH: job.image_bytes[:size].any()
-            | (image_beats == 0)
-            | (image_beats >> READ_BEATS_BITS).any(),
-        }
-        faults = {}
-        for code, condition in wrong.items():
-            faults[code] = Signal(name=f"fault_{code.name.lower()}", reset_less=True)
-            m.d.sync += faults[code].eq(condition)
-        return faults

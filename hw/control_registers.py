@@ -1,6 +1,6 @@
 """What the control registers do: job hand-over, job status, interrupt and soft reset."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
@@ -11,13 +11,19 @@ from hw.status import Status
 class ControlRegisters(wiring.Component):
     """Job hand-over, job status, interrupt and soft reset: the bits of the control registers.
 
+    Parameters
+    ----------
+    job_queue : bool
+        A job is on offer while another runs or DONE is set; two may have been accepted and not
+        ended. Otherwise one.
+
     Members
     -------
     start_write, continue_write, reset_write : In(1)
         A 1 is written to START, CONTINUE, RESET.
     gie_write, ier_write, data
         GIE or IER is written with `data`.
-    isr_toggle : In(2), errors_clear : In(11)
+    isr_toggle : In(2), errors_clear : In(12)
         Bits written 1 in ISR and ERRORS.
     offer : Out(1), accept : In(1)
         A job is offered; its hand-over.
@@ -25,41 +31,50 @@ class ControlRegisters(wiring.Component):
         As in `Registers`.
     waiting : Out(1)
         START: a job has not been accepted yet.
+    hold : Out(1)
+        DONE.
     control, gie, ier, isr, last_status, errors, jobs : Out
         Values of the registers.
     """
 
-    start_write: In(1)
-    continue_write: In(1)
-    reset_write: In(1)
-    gie_write: In(1)
-    ier_write: In(1)
-    data: In(2)
-    isr_toggle: In(len(Event))
-    errors_clear: In(len(Error))
-    offer: Out(1)
-    accept: In(1)
-    done: In(1)
-    status: In(STATUS_BITS)
-    idle: In(1)
-    reset_done: In(1)
-    soft_reset: Out(1)
-    interrupt: Out(1)
-    waiting: Out(1)
-    control: Out(len(Control))
-    gie: Out(1)
-    ier: Out(len(Event))
-    isr: Out(len(Event))
-    last_status: Out(STATUS_BITS)
-    errors: Out(len(Error))
-    jobs: Out(WORD_BITS)
+    def __init__(self, job_queue: bool = False):
+        self.job_queue = job_queue
+        super().__init__(
+            {
+                "start_write": In(1),
+                "continue_write": In(1),
+                "reset_write": In(1),
+                "gie_write": In(1),
+                "ier_write": In(1),
+                "data": In(2),
+                "isr_toggle": In(len(Event)),
+                "errors_clear": In(len(Error)),
+                "offer": Out(1),
+                "accept": In(1),
+                "done": In(1),
+                "status": In(STATUS_BITS),
+                "idle": In(1),
+                "reset_done": In(1),
+                "soft_reset": Out(1),
+                "interrupt": Out(1),
+                "waiting": Out(1),
+                "hold": Out(1),
+                "control": Out(len(Control)),
+                "gie": Out(1),
+                "ier": Out(len(Event)),
+                "isr": Out(len(Event)),
+                "last_status": Out(STATUS_BITS),
+                "errors": Out(len(Error)),
+                "jobs": Out(WORD_BITS),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
         start = Signal()
         done = Signal()
         ready = Signal()
-        running = Signal()
+        running = Signal(range(3) if self.job_queue else 1)
         soft_reset = Signal()
         gie = Signal()
         ier = Signal(len(Event))
@@ -70,13 +85,20 @@ class ControlRegisters(wiring.Component):
         interrupt = Signal()
 
         reset_end = soft_reset & self.reset_done
-        dropped = reset_end & running & ~self.done
+        dropped = reset_end & running.any() & ~self.done
         ends = self.done | dropped
 
         with m.If(self.accept):
-            m.d.sync += [start.eq(0), ready.eq(1), running.eq(1)]
+            m.d.sync += [start.eq(0), ready.eq(1)]
         with m.If(ends):
-            m.d.sync += [running.eq(0), done.eq(1), jobs.eq(jobs + 1)]
+            m.d.sync += [done.eq(1), jobs.eq(jobs + 1)]
+        if self.job_queue:
+            m.d.sync += running.eq(running + self.accept - ends)
+        else:
+            with m.If(self.accept):
+                m.d.sync += running.eq(1)
+            with m.If(ends):
+                m.d.sync += running.eq(0)
         with m.If(self.continue_write & done):
             m.d.sync += done.eq(0)
         with m.If(self.reset_write):
@@ -110,12 +132,14 @@ class ControlRegisters(wiring.Component):
             m.d.sync += ier.eq(self.data)
         m.d.sync += interrupt.eq(gie & isr.any())
 
+        free = Const(1) if self.job_queue else ~running & ~done
         m.d.comb += [
-            self.offer.eq(start & ~running & ~done & ~soft_reset),
+            self.offer.eq(start & free & ~soft_reset),
+            self.hold.eq(done),
             self.soft_reset.eq(soft_reset),
             self.interrupt.eq(interrupt),
             self.waiting.eq(start),
-            self.control.eq(Cat(start, done, self.idle & ~start & ~running, ready)),
+            self.control.eq(Cat(start, done, self.idle & ~start & ~running.any(), ready)),
             self.gie.eq(gie),
             self.ier.eq(ier),
             self.isr.eq(isr),

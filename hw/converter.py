@@ -1,6 +1,6 @@
 """A stream of words of one width made from words of another."""
 
-from amaranth.hdl import Module, Signal, unsigned
+from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -17,13 +17,17 @@ class WidthConverter(wiring.Component):
     ----------
     in_bits, out_bits : int
         Widths of the words; one is the other times a power of two.
+    with_first : bool
+        When narrowing, the beats say where their valid words begin.
 
     Members
     -------
     i : In
         Stream of `in_bits`; when narrowing of ``{data: in_bits, words: range(ratio)}``, where
         `words` is the number of valid narrow words in this beat minus one. Those past it are
-        dropped and cost no clock.
+        dropped and cost no clock. With `with_first` there is a member ``first: range(ratio)`` as
+        well; `words` still counts from the least significant word, but those before number `first`
+        are dropped likewise.
     o : Out
         Stream of `out_bits`.
 
@@ -35,7 +39,7 @@ class WidthConverter(wiring.Component):
         The ratio of the widths is no power of two.
     """
 
-    def __init__(self, in_bits: int, out_bits: int):
+    def __init__(self, in_bits: int, out_bits: int, *, with_first: bool = False):
         for name, value in (("in_bits", in_bits), ("out_bits", out_bits)):
             if not isinstance(value, int):
                 raise TypeError(f"{name} must be an integer, got {value!r}")
@@ -50,9 +54,13 @@ class WidthConverter(wiring.Component):
             )
         self.in_bits = in_bits
         self.out_bits = out_bits
+        self.with_first = with_first
         shape = unsigned(in_bits)
         if in_bits > out_bits:
-            shape = data.StructLayout({"data": unsigned(in_bits), "words": range(self.ratio)})
+            members = {"data": unsigned(in_bits), "words": range(self.ratio)}
+            if with_first:
+                members["first"] = range(self.ratio)
+            shape = data.StructLayout(members)
         super().__init__(
             {
                 "i": In(stream.Signature(shape)),
@@ -79,8 +87,15 @@ class WidthConverter(wiring.Component):
         last = Signal()
         advance = Signal()
         output = Signal(self.out_bits, reset_less=True)
+        word = index
+        if self.with_first:
+            begun = Signal()
+            word = Signal.like(index)
+            m.d.comb += word.eq(Mux(begun, index, self.i.payload.first))
+            with m.If(advance & self.i.valid):
+                m.d.sync += begun.eq(~last)
         m.d.comb += [
-            last.eq(index == self.i.payload.words),
+            last.eq(word == self.i.payload.words),
             advance.eq(~self.o.valid | self.o.ready),
             self.i.ready.eq(last & advance),
             self.o.payload.eq(output),
@@ -88,10 +103,10 @@ class WidthConverter(wiring.Component):
         with m.If(advance):
             m.d.sync += [
                 self.o.valid.eq(self.i.valid),
-                output.eq(self.i.payload.data.word_select(index, self.out_bits)),
+                output.eq(self.i.payload.data.word_select(word, self.out_bits)),
             ]
             with m.If(self.i.valid):
-                m.d.sync += index.eq(index + 1)
+                m.d.sync += index.eq(word + 1)
                 with m.If(last):
                     m.d.sync += index.eq(0)
 

@@ -98,7 +98,7 @@ class DotUnit(wiring.Component):
     row_enable, row_first : In
         At `DotTiming.scaled`: a scaled group sum is there, it begins a row.
     score : Out, signed
-        At `DotTiming.score`: the row's sum so far.
+        At `DotTiming.score`: the row's sum so far, without row terms.
     """
 
     def __init__(self, config: HeadConfig):
@@ -112,7 +112,7 @@ class DotUnit(wiring.Component):
                 "scale": In(config.scale_bits),
                 "row_enable": In(1),
                 "row_first": In(1),
-                "score": Out(signed(config.score_bits)),
+                "score": Out(signed(config.sum_bits)),
             }
         )
 
@@ -144,7 +144,7 @@ class DotUnit(wiring.Component):
             config.dot_bits, scale_operand_bits(config)
         )
         m.submodules.row_sum = row_sum = RotatingSum(
-            config.scaled_bits, config.score_bits, config.fold_units
+            config.scaled_bits, config.sum_bits, config.fold_units
         )
         scale = self.scale.as_signed() if config.scale_signed else Cat(self.scale, Const(0, 1))
         m.d.comb += [

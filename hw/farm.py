@@ -1,20 +1,18 @@
 """The streaming dot-product farm: body beats in, scores of rows out."""
 
-from amaranth.hdl import Array, Const, Module, Signal, signed, unsigned
+from itertools import product
+
+from amaranth.hdl import Array, Cat, Const, Module, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.config import HeadConfig, log2
 from hw.dot import DotTiming, DotUnit
 from hw.fifo import StreamFIFO
-from hw.hidden import HiddenMemory, slices
+from hw.header import scale_word_bits
+from hw.hidden import HiddenMemory, hidden_slices, slices
 from hw.plan import PlanLayout
-from hw.scales import scale_word_bits
-
-
-def score_layout(config: HeadConfig) -> data.ArrayLayout:
-    """Scores that the farm finishes at once: `lane_units` rows, the lowest first."""
-    return data.ArrayLayout(signed(config.score_bits), config.lane_units)
+from hw.rows import sums_layout
 
 
 def delayed(m: Module, value, clocks: int, name: str, *, reset_less: bool = True):
@@ -27,12 +25,14 @@ def delayed(m: Module, value, clocks: int, name: str, *, reset_less: bool = True
 
 
 class DotFarm(wiring.Component):
-    """Multiplies each body beat with the hidden state on `lanes` multipliers, in `fold` clocks.
+    """Multiplies each body beat with every hidden state, in `fold` clocks.
+
+    Each vector has `lanes` multipliers; all share the weights and the control.
 
     Sub-beats of a beat run over its slices of `lane_width` columns and, faster, over its sets of
     `lane_units` rows. Without folding the farm takes a beat every clock, from row to row and tile
     to tile, and gaps may fall anywhere. Its pipeline never stops: a block of rows is only begun
-    when the row queue has room for its scores, which is what `release` gives back.
+    when every row queue has room for its scores, which is what `release` gives back.
 
     Latency from the last beat of a block to its first scores: ``HiddenMemory.LATENCY +
     DotTiming.score`` clocks.
@@ -49,7 +49,7 @@ class DotFarm(wiring.Component):
         Beats are taken from then on.
     hidden_address : Out
     hidden : In(ArrayLayout)
-        Slice of the hidden state, `HiddenMemory.LATENCY` clocks after its address.
+        By vector, the slice of its state, `HiddenMemory.LATENCY` clocks after its address.
     body : In(stream)
         Body beats.
     scales : In(stream)
@@ -57,9 +57,10 @@ class DotFarm(wiring.Component):
     scores_valid : Out
         For one clock; the scores cannot be refused.
     scores : Out(ArrayLayout)
-        `fold_units` times for each block of rows, in the order of rows.
+        `fold_units` times for each block of rows, in the order of rows; see `sums_layout`.
+        Vectors that the job does not have get scores as well, without a meaning.
     release : In
-        One clock: the scores of one block have left the row queue.
+        A bit per ranker, for one clock: the scores of one block have left its row queue.
     """
 
     def __init__(self, config: HeadConfig):
@@ -69,12 +70,12 @@ class DotFarm(wiring.Component):
                 "plan": In(PlanLayout(config)),
                 "hidden_loaded": In(1),
                 "hidden_address": Out(range(max(2, slices(config)))),
-                "hidden": In(data.ArrayLayout(signed(config.hidden_bits), config.lane_width)),
+                "hidden": In(hidden_slices(config)),
                 "body": In(stream.Signature(unsigned(config.bus_bits))),
                 "scales": In(stream.Signature(unsigned(scale_word_bits(config)))),
                 "scores_valid": Out(1),
-                "scores": Out(score_layout(config)),
-                "release": In(1),
+                "scores": Out(sums_layout(config, config.batch)),
+                "release": In(config.rankers),
             }
         )
 
@@ -114,7 +115,9 @@ class DotFarm(wiring.Component):
 
         # Whether a sub-beat may be taken is known a clock ahead, since `ready` reaches far back. A
         # block that begins in this clock is not in `blocks` yet: room for two is asked for.
-        blocks = Signal(range(config.row_queue_blocks + 1))
+        queues = range(config.rankers)
+        blocks = [Signal(range(config.row_queue_blocks + 1), name=f"blocks{p}") for p in queues]
+        room = Cat(queued < config.row_queue_blocks - 1 for queued in blocks).all()
         permitted = Signal()
         take = Signal()
         block_ends = Signal()
@@ -125,12 +128,9 @@ class DotFarm(wiring.Component):
             body.ready.eq(permitted & way_last & step_last),
             self.hidden_address.eq(slice_address),
         ]
-        m.d.sync += [
-            blocks.eq(blocks + (take & block_begins) - self.release),
-            permitted.eq(
-                self.hidden_loaded & (~begins_next | (blocks < config.row_queue_blocks - 1))
-            ),
-        ]
+        m.d.sync += permitted.eq(self.hidden_loaded & (~begins_next | room))
+        for queued, released in zip(blocks, self.release, strict=True):
+            m.d.sync += queued.eq(queued + (take & block_begins) - released)
         with m.If(~self.hidden_loaded):
             m.d.sync += beats_after.eq(self.plan.row_beats)
         with m.If(take):
@@ -194,17 +194,18 @@ class DotFarm(wiring.Component):
         scales = data.View(
             data.ArrayLayout(unsigned(config.scale_bits), config.lane_units), self.scales.payload
         )
-        for index in range(config.lane_units):
+        for vector, index in product(range(config.batch), range(config.lane_units)):
             unit = DotUnit(config)
-            m.submodules[f"unit{index}"] = unit
+            name = f"unit{index}_{vector}" if config.batch > 1 else f"unit{index}"
+            m.submodules[name] = unit
             m.d.comb += [
                 unit.weights.eq(weights[index]),
-                unit.hidden.eq(self.hidden),
+                unit.hidden.eq(self.hidden[vector]),
                 unit.group_enable.eq(enable),
                 unit.group_first.eq(first),
                 unit.scale.eq(scales[index]),
                 unit.row_enable.eq(row_enable),
                 unit.row_first.eq(row_first),
-                self.scores[index].eq(unit.score),
+                self.scores[vector][index].eq(unit.score),
             ]
         return m

@@ -1,4 +1,4 @@
-"""The on-chip copy of the hidden state."""
+"""The on-chip copies of the hidden states."""
 
 from amaranth.hdl import Module, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.config import HeadConfig, ceil_div, log2
 from hw.converter import WidthConverter
-from hw.plan import hidden_beats
+from hw.plan import state_beats
 from hw.ram import BlockRAM
 
 
@@ -17,14 +17,37 @@ def slice_bits(config: HeadConfig) -> int:
 
 def slices(config: HeadConfig) -> int:
     """Slices that the memory holds: those of the largest hidden state, in whole beats."""
-    return ceil_div(hidden_beats(config, config.max_dim) * config.bus_bits, slice_bits(config))
+    return ceil_div(state_beats(config, config.max_dim) * config.bus_bits, slice_bits(config))
 
 
-class HiddenMemory(wiring.Component):
-    """Takes the hidden state from the bus and serves one slice of `lane_width` values a clock.
+def hidden_slices(config: HeadConfig) -> data.ArrayLayout:
+    """By vector, a slice of `lane_width` signed values."""
+    values = data.ArrayLayout(signed(config.hidden_bits), config.lane_width)
+    return data.ArrayLayout(values, config.batch)
 
-    Throughput of loading: one slice or one beat a clock, whichever is longer. A slice is read
-    `LATENCY` clocks after its address.
+
+class HiddenWrite(data.StructLayout):
+    """What the memories of all channels store in a clock.
+
+    Members: `enable` by vector, `address` of the slice, `data`; `loaded`, high when the states of
+    all vectors of the job have been written.
+    """
+
+    def __init__(self, config: HeadConfig):
+        super().__init__(
+            {
+                "enable": unsigned(config.batch),
+                "address": range(slices(config)),
+                "data": unsigned(slice_bits(config)),
+                "loaded": 1,
+            }
+        )
+
+
+class HiddenLoader(wiring.Component):
+    """Cuts the hidden states from the bus into slices of `lane_width` values, and counts them.
+
+    Throughput: one slice or one beat a clock, whichever is longer.
 
     Parameters
     ----------
@@ -33,72 +56,115 @@ class HiddenMemory(wiring.Component):
     Members
     -------
     restart : In
-        One clock: the next beats on `i` are a new hidden state; `loaded` falls.
-    beats : In
-        Beats of the hidden state, stable from two clocks after `restart`.
+        One clock: the next beats on `i` are the states of a new job; `loaded` falls.
+    beats, vectors : In
+        Beats of a state and number of states, stable from two clocks after `restart`.
     i : In(stream)
-        Bus beats of the hidden state.
-    loaded : Out
-        The whole state has been written.
-    address : In
-        Slice to read.
-    slice : Out(ArrayLayout)
-        Signed values of the slice at `address`.
+        Bus beats of the states, one after the other.
+    write : Out(HiddenWrite)
+        In slices that lie behind a padded state there is anything.
     """
-
-    LATENCY = BlockRAM.LATENCY
 
     def __init__(self, config: HeadConfig):
         self.config = config
-        self.slice_bits = slice_bits(config)
-        self.slices = slices(config)
         super().__init__(
             {
                 "restart": In(1),
-                "beats": In(range(hidden_beats(config, config.max_dim) + 1)),
+                "beats": In(range(state_beats(config, config.max_dim) + 1)),
+                "vectors": In(range(config.batch + 1)),
                 "i": In(stream.Signature(unsigned(config.bus_bits))),
-                "loaded": Out(1),
-                "address": In(range(max(2, self.slices))),
-                "slice": Out(data.ArrayLayout(signed(config.hidden_bits), config.lane_width)),
+                "write": Out(HiddenWrite(config)),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        m.submodules.converter = converter = WidthConverter(config.bus_bits, self.slice_bits)
-        m.submodules.ram = ram = BlockRAM(self.slice_bits, self.slices)
-
-        m.d.comb += [
-            converter.i.valid.eq(self.i.valid),
-            self.i.ready.eq(converter.i.ready),
-            ram.write_data.eq(converter.o.payload),
-            ram.write_enable.eq(converter.o.valid),
-            converter.o.ready.eq(1),
-            ram.read_address.eq(self.address),
-            self.slice.as_value().eq(ram.read_data),
-        ]
-        if config.bus_bits > self.slice_bits:
-            # Every word of a beat is written; those behind the padded state are never read.
-            per_beat = config.bus_bits // self.slice_bits
+        bits = slice_bits(config)
+        m.submodules.converter = converter = WidthConverter(config.bus_bits, bits)
+        expected = Signal(range(slices(config) + 1))
+        if config.bus_bits > bits:
+            per_beat = config.bus_bits // bits
             m.d.comb += [
                 converter.i.payload.data.eq(self.i.payload),
                 converter.i.payload.words.eq(per_beat - 1),
+                expected.eq(self.beats * per_beat),
             ]
-            expected = Signal(range(self.slices + 1))
-            m.d.comb += expected.eq(self.beats * per_beat)
         else:
-            per_slice = self.slice_bits // config.bus_bits
-            m.d.comb += converter.i.payload.eq(self.i.payload)
-            expected = Signal(range(self.slices + 1))
-            m.d.comb += expected.eq(self.beats >> log2(per_slice))
+            m.d.comb += [
+                converter.i.payload.eq(self.i.payload),
+                expected.eq(self.beats >> log2(bits // config.bus_bits)),
+            ]
 
-        written = Signal(range(self.slices + 1))
-        m.d.comb += ram.write_address.eq(written)
+        written = Signal(range(slices(config) + 1))
+        vector = Signal(range(max(2, config.batch)))
+        loaded = Signal()
+        m.d.comb += [
+            converter.i.valid.eq(self.i.valid),
+            self.i.ready.eq(converter.i.ready),
+            converter.o.ready.eq(1),
+            self.write.address.eq(written),
+            self.write.data.eq(converter.o.payload),
+            self.write.loaded.eq(loaded),
+        ]
+        for number in range(config.batch):
+            m.d.comb += self.write.enable[number].eq(converter.o.valid & (vector == number))
         with m.If(converter.o.valid):
             m.d.sync += written.eq(written + 1)
             with m.If(written + 1 == expected):
-                m.d.sync += self.loaded.eq(1)
+                if config.batch == 1:
+                    m.d.sync += loaded.eq(1)
+                else:
+                    m.d.sync += [written.eq(0), vector.eq(vector + 1)]
+                    with m.If(vector + 1 == self.vectors):
+                        m.d.sync += loaded.eq(1)
         with m.If(self.restart):
-            m.d.sync += [written.eq(0), self.loaded.eq(0)]
+            m.d.sync += [written.eq(0), vector.eq(0), loaded.eq(0)]
+        return m
+
+
+class HiddenMemory(wiring.Component):
+    """Holds the hidden states of a job and serves the same slice of all of them.
+
+    A slice is read `LATENCY` clocks after its address. Vectors that the job does not have are what
+    an earlier job left.
+
+    Parameters
+    ----------
+    config : HeadConfig
+
+    Members
+    -------
+    write : In(HiddenWrite)
+    address : In
+        Slice to read.
+    slice : Out(ArrayLayout)
+        By vector, the signed values of the slice at `address`.
+    """
+
+    LATENCY = BlockRAM.LATENCY
+
+    def __init__(self, config: HeadConfig):
+        self.config = config
+        super().__init__(
+            {
+                "write": In(HiddenWrite(config)),
+                "address": In(range(max(2, slices(config)))),
+                "slice": Out(hidden_slices(config)),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        config = self.config
+        for vector in range(config.batch):
+            ram = BlockRAM(slice_bits(config), slices(config))
+            m.submodules[f"ram{vector}" if config.batch > 1 else "ram"] = ram
+            m.d.comb += [
+                ram.write_address.eq(self.write.address),
+                ram.write_data.eq(self.write.data),
+                ram.write_enable.eq(self.write.enable[vector]),
+                ram.read_address.eq(self.address),
+                self.slice[vector].as_value().eq(ram.read_data),
+            ]
         return m

@@ -1,16 +1,39 @@
-"""The AXI4 read master: memory segments in, a stream of bus beats out."""
+"""The AXI4 read master: memory segments in, streams of bus beats out."""
+
+from dataclasses import dataclass
 
 from amaranth.hdl import Module, Mux, ResetInserter, Signal, unsigned
-from amaranth.lib import stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import RESP_OKAY, drive_constant_pins, read_master_members
-from hw.burst import BurstPlanner, segment_layout
+from hw.burst import BURST_LAYOUT, BurstPlanner, segment_layout
 from hw.config import HeadConfig
 from hw.fifo import StreamFIFO
 
 BEATS_BITS = 40
 """Width of a segment's beat count."""
+MASK_BURST = 16
+"""Most beats of a burst of the mask; two of them are requested or buffered at most."""
+
+
+def most_outstanding_beats(config: HeadConfig) -> int:
+    """Most beats of accepted requests that have not come."""
+    mask_beats = min(MASK_BURST, config.max_burst) if config.mask else 0
+    return config.outstanding_beats + mask_beats
+
+
+@dataclass(frozen=True)
+class _MaskSignals:
+    """What the requests and beats of the image must know of those of the mask."""
+
+    offer: Signal
+    request: Signal
+    burst: data.View
+    addressed: Signal
+    expected: Signal
+    busy: Signal
+    all_free: Signal
 
 
 class Reader(wiring.Component):
@@ -25,10 +48,16 @@ class Reader(wiring.Component):
     requested every two clocks at best, four clocks after its command. No AXI output depends on an
     AXI input in the same clock.
 
+    With ``config.mask`` a second stream, that of the mask, shares the port. Its bursts, at most
+    `MASK_BURST` beats long, go before those of `command`, but only one at a time is under way and
+    only when its own FIFO has room for all of it, so that neither stream can hold up the other.
+    All reads have one ID and come back in order: the beats between the acceptance of a mask's
+    address and its data are counted.
+
     Parameters
     ----------
     config : HeadConfig
-        ``bus_bits``, ``max_burst`` and ``outstanding_beats``, the room of the FIFO.
+        ``bus_bits``, ``max_burst``, ``outstanding_beats``, the room of the FIFO, and ``mask``.
 
     Members
     -------
@@ -37,6 +66,8 @@ class Reader(wiring.Component):
     ar*, r* : the AXI4 pins
     o : Out
         Stream of beats.
+    mask_command, mask_o
+        Likewise, of the mask; only with ``config.mask``.
     abort : In
         While high no ARVALID rises and commands and beats are dropped. Once it was high the drop
         goes on until the last requested beat has come; commands wait for that when it is low.
@@ -50,24 +81,27 @@ class Reader(wiring.Component):
         Beats of accepted requests that have not come, as of the clock before.
     active : Out
         From the first ARVALID after idle to the clock in which `o` takes the last beat of all
-        commands taken so far.
+        commands taken so far. Unlike the signals above it leaves out the mask.
     """
 
     def __init__(self, config: HeadConfig):
         self.config = config
+        segments = stream.Signature(segment_layout(BEATS_BITS))
+        beats = stream.Signature(unsigned(config.bus_bits))
         super().__init__(
             {
-                "command": In(stream.Signature(segment_layout(BEATS_BITS))),
-                "o": Out(stream.Signature(unsigned(config.bus_bits))),
+                "command": In(segments),
+                "o": Out(beats),
                 "abort": In(1),
                 "idle": Out(1),
                 "error": Out(1),
                 "beat": Out(1),
                 "address": Out(1),
                 "address_wait": Out(1),
-                "outstanding_beats": Out(range(config.outstanding_beats + 1)),
+                "outstanding_beats": Out(range(most_outstanding_beats(config) + 1)),
                 "active": Out(1),
             }
+            | ({"mask_command": In(segments), "mask_o": Out(beats)} if config.mask else {})
             | read_master_members(config.bus_bits)
         )
 
@@ -114,25 +148,39 @@ class Reader(wiring.Component):
         address = Signal.like(self.araddr, reset_less=True)
         burst_len = Signal.like(self.arlen, reset_less=True)
         burst = planner.o.payload
+        may_request = planner.o.valid & (room > burst.len) & free & ~(self.abort | draining)
+        any_request, next_burst = request, burst
+        own_address, own_beat = self.arvalid, self.rvalid
+        busy, all_returned = planner.busy, all_free
+        if config.mask:
+            mask = self._add_mask(m, draining, drained, free & ~(self.abort | draining))
+            may_request &= ~mask.offer
+            any_request = request | mask.request
+            next_burst = Mux(mask.offer, mask.burst.as_value(), burst.as_value())
+            next_burst = data.View(BURST_LAYOUT, next_burst)
+            own_address &= ~mask.addressed
+            own_beat &= ~mask.expected
+            busy |= mask.busy
+            all_returned &= mask.all_free
         m.d.comb += [
             self.araddr.eq(address),
             self.arlen.eq(burst_len),
             free.eq(~self.arvalid | self.arready),
-            request.eq(planner.o.valid & (room > burst.len) & free & ~(self.abort | draining)),
+            request.eq(may_request),
             planner.o.ready.eq(request),
         ]
         m.d.sync += reserve.eq(request)
         with m.If(free):
             m.d.sync += [
-                self.arvalid.eq(request),
-                address.eq(burst.address),
-                burst_len.eq(burst.len),
+                self.arvalid.eq(any_request),
+                address.eq(next_burst.address),
+                burst_len.eq(next_burst.len),
             ]
 
         # Beats go straight into the FIFO, where their room is reserved. It takes none in reset.
         m.d.comb += [
             self.rready.eq(1),
-            fifo.i.valid.eq(self.rvalid),
+            fifo.i.valid.eq(own_beat),
             fifo.i.payload.eq(self.rdata),
             self.o.valid.eq(fifo.o.valid),
             self.o.payload.eq(fifo.o.payload),
@@ -151,8 +199,86 @@ class Reader(wiring.Component):
 
         begun = Signal()
         m.d.comb += [
-            self.idle.eq(~planner.busy & ~self.arvalid & all_free),
-            self.active.eq(self.arvalid | ~all_free | (begun & planner.busy)),
+            self.idle.eq(~busy & ~self.arvalid & all_returned),
+            self.active.eq(own_address | ~all_free | (begun & planner.busy)),
         ]
         m.d.sync += begun.eq(self.active)
         return m
+
+    def _add_mask(self, m, draining, drained, may_request):
+        """Add the stream of the mask: its planner, its FIFO and the counting of the beats.
+
+        `may_request` is high when a request may be made at all. A request is offered from a
+        flip-flop, so that the choice between the streams is not at the end of a comparison.
+        """
+        config = self.config
+        longest = min(MASK_BURST, config.max_burst)
+        room_beats = 2 * MASK_BURST
+        m.submodules.mask_planner = planner = BurstPlanner(config.bus_bits, BEATS_BITS, longest)
+        m.submodules.mask_fifo = fifo = ResetInserter(draining)(
+            StreamFIFO(config.bus_bits, room_beats)
+        )
+        m.d.comb += [
+            planner.clear.eq(draining),
+            planner.command.payload.eq(self.mask_command.payload),
+            planner.command.valid.eq(self.mask_command.valid & ~draining),
+            self.mask_command.ready.eq(self.abort | (planner.command.ready & ~draining)),
+        ]
+
+        offer = Signal()
+        request = Signal()
+        addressed = Signal()  # the request on AR is the mask's
+        under_way = Signal()
+        room = Signal(range(room_beats + 1), init=room_beats)
+        reserve = Signal()
+        taken = Signal()
+        length = Signal(len(room))
+        m.d.comb += [
+            request.eq(offer & may_request),
+            planner.o.ready.eq(request),
+            taken.eq(self.mask_o.valid & self.mask_o.ready),
+            length.eq(self.arlen),
+        ]
+        m.d.sync += [
+            offer.eq(
+                planner.o.valid
+                & (room > planner.o.payload.len)
+                & ~(under_way | request | self.abort | draining)
+            ),
+            reserve.eq(request),
+            room.eq(room + Mux(reserve, ~length, 0) + taken),
+        ]
+        with m.If(draining & drained):
+            m.d.sync += room.eq(room_beats)
+        with m.If(~self.arvalid | self.arready):
+            m.d.sync += addressed.eq(request)
+
+        # When its address is accepted all beats that have not come are before those of the mask.
+        counting = Signal()
+        expected = Signal()  # the next beat is the mask's
+        ahead = Signal.like(self.outstanding_beats, reset_less=True)
+        left = Signal(range(MASK_BURST), reset_less=True)  # beats of the mask after the next one
+        with m.If(request):
+            m.d.sync += under_way.eq(1)
+        with m.If(self.address & addressed):
+            m.d.sync += [
+                counting.eq(1),
+                expected.eq(self.outstanding_beats == self.beat),
+                ahead.eq(self.outstanding_beats - self.beat),
+                left.eq(self.arlen),
+            ]
+        with m.Elif(self.beat & expected):
+            m.d.sync += left.eq(left - 1)
+            with m.If(left == 0):
+                m.d.sync += [under_way.eq(0), counting.eq(0), expected.eq(0)]
+        with m.Elif(self.beat):
+            m.d.sync += [ahead.eq(ahead - 1), expected.eq(counting & (ahead == 1))]
+
+        m.d.comb += [
+            fifo.i.valid.eq(self.rvalid & expected),
+            fifo.i.payload.eq(self.rdata),
+        ]
+        wiring.connect(m, fifo.o, wiring.flipped(self.mask_o))
+        return _MaskSignals(
+            offer, request, planner.o.payload, addressed, expected, planner.busy, room[-1]
+        )

@@ -2,13 +2,11 @@
 
 from hw.config import HeadConfig
 from hw.register_map import (
-    ARGUMENT_REGISTERS,
-    CONTROL_REGISTERS,
-    COUNTER_REGISTERS,
-    IDENTIFICATION_REGISTERS,
-    REGISTERS,
+    Feature,
     Register,
+    features,
     identification,
+    registers,
 )
 from hw.status import Status
 
@@ -31,21 +29,46 @@ CONTROL.CONTINUE. A soft reset leaves arguments, enables, errors and counters as
 does the reset pin for arguments.
 """
 
-_SECTIONS = (
-    ("Control", CONTROL_REGISTERS, "All read zero after the reset pin, CONTROL.IDLE reads 1."),
-    (
-        "Arguments",
-        ARGUMENT_REGISTERS,
-        "Zero when the device is configured. An address is a multiple of the bus width in bytes.",
-    ),
-    ("Identification", IDENTIFICATION_REGISTERS, "Constants of this build."),
-    (
-        "Counters",
-        COUNTER_REGISTERS,
-        "They cover the job that runs or else the last one, and are cleared when a job is "
-        "accepted. The edges of a job are those that CYCLES counts.",
-    ),
+_QUEUE = """
+The next job may be started as soon as CONTROL.START reads 0: it reads its image while the results
+of the one before are written. Jobs end in the order of their starts, each only when the DONE of the
+one before was cleared. STATUS is that of the last one that ended; status and counters of each are
+in the trailer of its own result block.
+"""
+
+_COUNTERS = (
+    "They cover the job that runs or else the last one, and are cleared when a job is accepted."
 )
+_QUEUE_COUNTERS = (
+    "They cover the job whose results are being collected and written, or else the last one whose "
+    "were."
+)
+
+
+def _sections(config: HeadConfig):
+    """Title, registers and introduction of each section."""
+    table = registers(config)
+    counters = _QUEUE_COUNTERS if config.job_queue else _COUNTERS
+    return (
+        ("Control", table.control, "All read zero after the reset pin, CONTROL.IDLE reads 1."),
+        (
+            "Arguments",
+            table.arguments,
+            "Zero when the device is configured. An address is a multiple of the bus width in "
+            "bytes.",
+        ),
+        ("Identification", table.identification, "Constants of this build."),
+        (
+            "Counters",
+            table.counters,
+            f"{counters} The edges of a job are those that CYCLES counts"
+            + (
+                ", as far as they belong to it and not to the next job."
+                if config.job_queue
+                else "."
+            ),
+        ),
+    )
 
 
 def _table(header, rows):
@@ -66,13 +89,13 @@ def _register_row(register: Register, values: dict[str, int]):
 
 def markdown(config: HeadConfig) -> str:
     """The register map of one build as a Markdown page, the same text every time."""
-    parts = [_INTRODUCTION]
-    for title, registers, note in _SECTIONS:
-        values = identification(config) if registers is IDENTIFICATION_REGISTERS else {}
+    parts = [_INTRODUCTION + (_QUEUE if config.job_queue else "")]
+    for title, section, note in _sections(config):
+        values = identification(config) if title == "Identification" else {}
         header = ["Offset", "Register", "Access", *(["Value"] if values else []), "Meaning"]
         parts.append(f"## {title}\n\n{note}\n")
-        parts.append(_table(header, [_register_row(register, values) for register in registers]))
-        for register in registers:
+        parts.append(_table(header, [_register_row(register, values) for register in section]))
+        for register in section:
             if register.fields:
                 parts.append(f"### {register.name}\n")
                 rows = [
@@ -80,6 +103,17 @@ def markdown(config: HeadConfig) -> str:
                     for field in register.fields
                 ]
                 parts.append(_table(["Bits", "Field", "Access", "Meaning"], rows))
+    parts.append("## Features\n\nBits of FEATURES.\n")
+    built = features(config)
+    parts.append(
+        _table(
+            ["Bit", "Name", "Built"],
+            [
+                [str(feature.bit_length() - 1), feature.name, "yes" if feature in built else "no"]
+                for feature in Feature
+            ],
+        )
+    )
     parts.append("## Status codes\n\nIn STATUS.CODE; bit n of ERRORS belongs to code n.\n")
     parts.append(
         _table(
@@ -94,8 +128,8 @@ def c_header(config: HeadConfig) -> str:
     """The register map as a C header: offsets, field masks and shifts, status codes, constants.
 
     Names are ``UNEMBED_<register>_OFFSET``, ``UNEMBED_<register>_<field>_MASK`` and ``_SHIFT``,
-    ``UNEMBED_STATUS_CODE_<name>``, and ``UNEMBED_<register>_VALUE`` for the constants of this
-    build. The same text every time.
+    ``UNEMBED_STATUS_CODE_<name>``, ``UNEMBED_FEATURE_<name>``, and ``UNEMBED_<register>_VALUE`` for
+    the constants of this build. The same text every time.
     """
     guard = f"{C_PREFIX}_REGISTERS_H"
     lines = [f"#ifndef {guard}", f"#define {guard}", ""]
@@ -103,7 +137,7 @@ def c_header(config: HeadConfig) -> str:
     def define(name, value):
         lines.append(f"#define {C_PREFIX}_{name} {value}")
 
-    for register in REGISTERS:
+    for register in registers(config).all:
         define(f"{register.name}_OFFSET", f"0x{register.offset:03X}u")
         for field in register.fields:
             mask = ((1 << field.width) - 1) << field.bit
@@ -112,6 +146,8 @@ def c_header(config: HeadConfig) -> str:
     lines.append("")
     for status in Status:
         define(f"STATUS_CODE_{status.name}", f"{int(status)}u")
+    for feature in Feature:
+        define(f"FEATURE_{feature.name}", f"0x{feature:X}u")
     lines.append("")
     for name, value in identification(config).items():
         define(f"{name}_VALUE", f"0x{value:X}u")

@@ -1,5 +1,8 @@
 """The register map as a table: gateware, documentation, C header and host all follow it.
 
+Which registers exist depends on the build: those of channels and of optional functions that are not
+built are unmapped. Offsets do not depend on it.
+
 Every register is a 32-bit word at a byte offset that is a multiple of 4. Fields of a register are
 given where it is not one number; a bit outside all fields reads zero and ignores writes.
 """
@@ -7,8 +10,8 @@ given where it is not one number; a bit outside all fields reads zero and ignore
 from dataclasses import dataclass
 from enum import Enum, IntFlag
 
-from hw.config import HeadConfig
-from hw.counters import COUNTERS
+from hw.config import CHANNELS, HeadConfig
+from hw.counters import CHANNEL_COUNTERS, JOB_COUNTERS, CounterDefinition, channel_counter
 from hw.status import Status
 
 ADDRESS_BITS = 12
@@ -21,7 +24,7 @@ STATUS_BITS = 8
 """Width of a status code."""
 
 MAGIC = int.from_bytes(b"UNEM", "little")
-VERSION = 0x0001_0000
+VERSION = 0x0002_0000
 """Version of the register map and of the result block: bits 31:16 major, 15:0 minor."""
 
 
@@ -56,6 +59,25 @@ class Error(IntFlag):
     READ = 1 << Status.READ
     WRITE = 1 << Status.WRITE
     RESET = 1 << Status.RESET
+    FEATURE = 1 << Status.FEATURE
+
+
+class Flag(IntFlag):
+    """Bits of FLAGS: optional functions that a job asks for."""
+
+    MASK = 1 << 0
+    LOGITS = 1 << 1
+
+
+class Feature(IntFlag):
+    """Bits of FEATURES: optional functions of the build."""
+
+    BIAS = 1 << 0
+    BOUND = 1 << 1
+    MASK = 1 << 2
+    LOGITS = 1 << 3
+    LOGSUMEXP = 1 << 4
+    JOB_QUEUE = 1 << 5
 
 
 class Access(Enum):
@@ -111,9 +133,15 @@ CONTROL_REGISTERS = (
                 Access.SET,
                 "Offers a job with the current arguments. Clears when they are copied; until then "
                 "writes to arguments are answered SLVERR, and another start is ignored and sets "
-                "ERRORS.START. No job is taken while DONE is set or RESET reads 1.",
+                "ERRORS.START. No job is taken while RESET reads 1, nor while one runs or DONE is "
+                "set; with the feature JOB_QUEUE only while one reads its image.",
             ),
-            Field("DONE", 1, Access.READ, "A job has ended; held until CONTINUE is written."),
+            Field(
+                "DONE",
+                1,
+                Access.READ,
+                "A job has ended; held until CONTINUE is written. No other job ends before.",
+            ),
             Field("IDLE", 2, Access.READ, "No job runs or waits."),
             Field(
                 "READY",
@@ -158,7 +186,7 @@ CONTROL_REGISTERS = (
         0x010,
         Access.WRITE,
         "Soft reset. Open bursts are completed and their data dropped. At its end CONTROL and "
-        "ISR are as after power-up; a job that ran or waited has ended with status "
+        "ISR are as after power-up; every job that ran or waited has ended with status "
         "RESET. Other registers keep their values.",
         (Field("RESET", 0, Access.SET, "Starts a soft reset; reads 1 until it is over."),),
     ),
@@ -186,22 +214,58 @@ CONTROL_REGISTERS = (
     Register("JOBS", 0x01C, Access.READ, "Jobs ended since the reset pin, modulo 2**32."),
 )
 
-ARGUMENT_REGISTERS = (
-    Register("ROWS", 0x020, Access.WRITE, "Vocabulary rows V of the image."),
-    Register("DIM", 0x024, Access.WRITE, "Columns d of the image, without padding."),
-    Register("K", 0x028, Access.WRITE, "Results wanted per vector."),
-    Register("VECTORS", 0x02C, Access.WRITE, "Hidden vectors of the job."),
-    Register("IMAGE_FORMAT", 0x030, Access.WRITE, "Format of the image, to equal FORMAT."),
-    Register("HIDDEN_ADDR_LO", 0x040, Access.WRITE, "Hidden state's address, bits 31:0."),
-    Register("HIDDEN_ADDR_HI", 0x044, Access.WRITE, "Hidden state's address, bits 63:32."),
-    Register("RESULT_ADDR_LO", 0x048, Access.WRITE, "Result block's address, bits 31:0."),
-    Register("RESULT_ADDR_HI", 0x04C, Access.WRITE, "Result block's address, bits 63:32."),
-    Register("IMAGE_ADDR_LO", 0x080, Access.WRITE, "Image's address, bits 31:0."),
-    Register("IMAGE_ADDR_HI", 0x084, Access.WRITE, "Image's address, bits 63:32."),
-    Register("IMAGE_BYTES_LO", 0x088, Access.WRITE, "Image's size in bytes, bits 31:0."),
-    Register("IMAGE_BYTES_HI", 0x08C, Access.WRITE, "Image's size in bytes, bits 63:32."),
-)
-"""Job arguments. Room is left for images of 8 channels, 16 bytes apart from 0x080."""
+
+def _wide(name: str, offset: int, doc: str) -> tuple[Register, Register]:
+    """An argument of 64 bits."""
+    return (
+        Register(f"{name}_LO", offset, Access.WRITE, f"{doc}, bits 31:0."),
+        Register(f"{name}_HI", offset + 4, Access.WRITE, f"{doc}, bits 63:32."),
+    )
+
+
+_FLAG_FIELDS = {
+    Flag.MASK: Field("MASK", 0, Access.WRITE, "The job has a mask, at MASKn_ADDR of each channel."),
+    Flag.LOGITS: Field(
+        "LOGITS", 1, Access.WRITE, "All scores are written, to LOGITSn_ADDR of each channel."
+    ),
+}
+
+
+def argument_registers(
+    channels: int = max(CHANNELS), flags: Flag = Flag.MASK | Flag.LOGITS
+) -> tuple[Register, ...]:
+    """The job arguments of a build for so many channels that knows `flags`, by ascending offset."""
+    table = [
+        Register("ROWS", 0x020, Access.WRITE, "Vocabulary rows V of the image."),
+        Register("DIM", 0x024, Access.WRITE, "Columns d of the image, without padding."),
+        Register("K", 0x028, Access.WRITE, "Results wanted per vector."),
+        Register("VECTORS", 0x02C, Access.WRITE, "Hidden vectors of the job."),
+        Register("IMAGE_FORMAT", 0x030, Access.WRITE, "Format of the image, to equal FORMAT."),
+    ]
+    if flags:
+        fields = tuple(_FLAG_FIELDS[flag] for flag in Flag if flag in flags)
+        doc = (
+            "Optional functions that the job asks for; a bit of one that is not built is an error."
+        )
+        table.append(Register("FLAGS", 0x034, Access.WRITE, doc, fields))
+    table += _wide("HIDDEN_ADDR", 0x040, "Address of the hidden vectors")
+    table += _wide("RESULT_ADDR", 0x048, "Address of the result block")
+    for channel in range(channels):
+        base = 0x080 + 16 * channel
+        image = f"the image's part of channel {channel}"
+        table += _wide(f"IMAGE{channel}_ADDR", base, f"Address of {image}")
+        table += _wide(
+            f"IMAGE{channel}_BYTES", base + 8, f"Size in bytes of {image} (0 without tiles)"
+        )
+    for channel in range(channels):
+        base = 0x100 + 16 * channel
+        if Flag.MASK in flags:
+            table += _wide(f"MASK{channel}_ADDR", base, f"Address of channel {channel}'s mask")
+        if Flag.LOGITS in flags:
+            doc = f"Address that the scores of channel {channel} are written to"
+            table += _wide(f"LOGITS{channel}_ADDR", base + 8, doc)
+    return tuple(table)
+
 
 _IDENTIFICATION = (
     ("MAGIC", 'The characters "UNEM", the first in bits 7:0.'),
@@ -209,9 +273,10 @@ _IDENTIFICATION = (
     (
         "FORMAT",
         (
-            "Format of the images this hardware takes: bits 15:0 tile_rows, 19:16 log2 width, "
-            "23:20 log2 group (0 for whole rows), 25:24 log2(weight_bits) - 2, 26 scales of 16 "
-            "bits, 27 signed scales, 29:28 log2(bus_bits) - 6, 31:30 row terms."
+            "Format of the images this hardware takes: bits 15:0 tile_rows, 18:16 log2 width, "
+            "22:20 log2 group (0 for whole rows), 23 and 19 log2 of the channels, 25:24 "
+            "log2(weight_bits) - 2, 26 scales of 16 bits, 27 signed scales, 29:28 "
+            "log2(bus_bits) - 6, 30 bias, 31 bound."
         ),
     ),
     ("BUS_BITS", "Data width of the memory port."),
@@ -230,7 +295,8 @@ _IDENTIFICATION = (
     ("MAX_VECTORS", "Largest VECTORS."),
     ("CHANNELS", "Memory ports an image is spread over."),
     ("SCORE_BITS", "Width of a signed score."),
-    ("FEATURES", "Optional functions built in, one bit each; none is defined."),
+    ("FEATURES", "Optional functions of this build."),
+    ("RANKERS", "Stages per channel that rank the scored rows, each for every RANKERS-th vector."),
 )
 
 IDENTIFICATION_REGISTERS = tuple(
@@ -243,31 +309,88 @@ COUNTER_BASE = 0x300
 
 
 def counter_registers(name: str) -> tuple[str, str]:
-    """Names of the low and the high register of a counter."""
+    """Names of the low and the high register of a counter of `hw.counters.counter_names`."""
     return f"{name.upper()}_LO", f"{name.upper()}_HI"
 
 
-def _counter_table():
-    for index, counter in enumerate(COUNTERS):
+def counter_table(channels: int = max(CHANNELS)) -> tuple[Register, ...]:
+    """The counters of a build with so many channels, in the order of a result block's trailer."""
+    counters = list(JOB_COUNTERS)
+    for channel in range(channels):
+        counters += (
+            CounterDefinition(channel_counter(name, channel), f"Channel {channel}. {doc}")
+            for name, doc in CHANNEL_COUNTERS
+        )
+    table = []
+    for index, counter in enumerate(counters):
         low, high = counter_registers(counter.name)
         offset = COUNTER_BASE + 8 * index
-        yield Register(low, offset, Access.READ, f"Bits 31:0. {counter.doc}")
-        yield Register(
-            high,
-            offset + 4,
-            Access.READ,
-            f"Bits 63:32 as held by a read of {low}; one holding register serves all counters, so "
-            "read this next.",
-        )
+        table += [
+            Register(low, offset, Access.READ, f"Bits 31:0. {counter.doc}"),
+            Register(
+                high,
+                offset + 4,
+                Access.READ,
+                f"Bits 63:32 as held by a read of {low}; one holding register serves all "
+                "counters, so read this next.",
+            ),
+        ]
+    return tuple(table)
 
 
-COUNTER_REGISTERS = tuple(_counter_table())
+def flags(config: HeadConfig) -> Flag:
+    """The optional functions of a job that a build knows."""
+    return (Flag.MASK if config.mask else Flag(0)) | (Flag.LOGITS if config.all_logits else Flag(0))
 
-REGISTERS = CONTROL_REGISTERS + ARGUMENT_REGISTERS + IDENTIFICATION_REGISTERS + COUNTER_REGISTERS
-"""All registers, by ascending offset."""
 
-OFFSETS = {register.name: register.offset for register in REGISTERS}
-"""Byte offset of each register, by name."""
+def features(config: HeadConfig) -> Feature:
+    """The optional functions of a build."""
+    built = {
+        Feature.BIAS: config.bias,
+        Feature.BOUND: config.bound,
+        Feature.MASK: config.mask,
+        Feature.LOGITS: config.all_logits,
+        Feature.LOGSUMEXP: config.logsumexp,
+        Feature.JOB_QUEUE: config.job_queue,
+    }
+    return Feature(sum(feature for feature, is_built in built.items() if is_built))
+
+
+@dataclass(frozen=True)
+class RegisterMap:
+    """The registers of one build, by section; each by ascending offset."""
+
+    control: tuple[Register, ...]
+    arguments: tuple[Register, ...]
+    identification: tuple[Register, ...]
+    counters: tuple[Register, ...]
+
+    @property
+    def all(self) -> tuple[Register, ...]:
+        """All registers, by ascending offset."""
+        return self.control + self.arguments + self.identification + self.counters
+
+
+def registers(config: HeadConfig) -> RegisterMap:
+    """The registers of one build."""
+    return RegisterMap(
+        CONTROL_REGISTERS,
+        argument_registers(config.channels, flags(config)),
+        IDENTIFICATION_REGISTERS,
+        counter_table(config.channels),
+    )
+
+
+OFFSETS = {
+    register.name: register.offset
+    for register in (
+        *CONTROL_REGISTERS,
+        *argument_registers(),
+        *IDENTIFICATION_REGISTERS,
+        *counter_table(),
+    )
+}
+"""Byte offset of each register that a build can have, by name."""
 
 
 def identification(config: HeadConfig) -> dict[str, int]:
@@ -289,8 +412,9 @@ def identification(config: HeadConfig) -> dict[str, int]:
         "MAX_DIM": config.max_dim,
         "MAX_ROWS": config.max_rows,
         "MAX_K": config.k,
-        "MAX_VECTORS": 1,
-        "CHANNELS": 1,
+        "MAX_VECTORS": config.batch,
+        "CHANNELS": config.channels,
         "SCORE_BITS": config.score_bits,
-        "FEATURES": 0,
+        "FEATURES": int(features(config)),
+        "RANKERS": config.rankers,
     }

@@ -14,14 +14,11 @@ from amaranth.lib.wiring import In, Out
 from hw.axi import lite_slave_members
 from hw.config import HeadConfig
 from hw.control_registers import ControlRegisters
-from hw.counters import COUNTER_BITS, COUNTERS
+from hw.counters import COUNTER_BITS, counter_names
 from hw.lite import LiteReadPort, LiteWritePort
 from hw.register_map import (
     ADDRESS_BITS,
-    ARGUMENT_REGISTERS,
-    COUNTER_REGISTERS,
     OFFSETS,
-    REGISTERS,
     STATUS_BITS,
     WORD_BITS,
     WORD_BYTES,
@@ -29,26 +26,32 @@ from hw.register_map import (
     Control,
     Error,
     Event,
+    flags,
     identification,
+    registers,
 )
 
 BANK_SIZE = 4
 """Counters that share a word of the read multiplexer's first stage."""
 
-JOB_LAYOUT = data.StructLayout(
-    {
-        "rows": 32,
-        "dim": 32,
-        "k": 32,
-        "vectors": 32,
-        "format": 32,
-        "hidden_address": 64,
-        "result_address": 64,
-        "image_address": 64,
-        "image_bytes": 64,
-    }
-)
-"""Arguments of a job, as copied when it is accepted, in the order of the argument registers."""
+
+def job_layout(config: HeadConfig) -> data.StructLayout:
+    """Arguments of a job, as copied when it is accepted, in the order of the argument registers.
+
+    ``flags`` are bits of `hw.register_map.Flag`; members of a channel are numbered.
+    """
+    members = {"rows": 32, "dim": 32, "k": 32, "vectors": 32, "format": 32}
+    if flags(config):
+        members["flags"] = 32
+    members |= {"hidden_address": 64, "result_address": 64}
+    for channel in range(config.channels):
+        members |= {f"image{channel}_address": 64, f"image{channel}_bytes": 64}
+    for channel in range(config.channels):
+        if config.mask:
+            members[f"mask{channel}_address"] = 64
+        if config.all_logits:
+            members[f"logits{channel}_address"] = 64
+    return data.StructLayout(members)
 
 
 def _word(name):
@@ -56,8 +59,11 @@ def _word(name):
     return OFFSETS[name] // WORD_BYTES
 
 
-ARGUMENT_GROUPS = sorted({_word(register.name) >> 2 for register in ARGUMENT_REGISTERS})
-"""The aligned groups of four words that hold arguments, as word addresses without the low bits."""
+def _argument_groups(arguments) -> list[int]:
+    """The aligned groups of four words that hold arguments, as word addresses without the low
+    bits.
+    """
+    return sorted({_word(register.name) >> 2 for register in arguments})
 
 
 def _multiplexer(values, word):
@@ -78,12 +84,12 @@ def _multiplexer(values, word):
     return tree([(_word(name), value) for name, value in values.items()], len(word) - 1)
 
 
-def _argument_slot(m, word):
-    """Where the copy of an argument is: `ARGUMENT_GROUPS` one after the other."""
-    group = Signal(range(len(ARGUMENT_GROUPS)))
-    bits = ARGUMENT_GROUPS[-1].bit_length()
+def _argument_slot(m, groups, word):
+    """Where the copy of an argument is: the words of `groups` one after the other."""
+    group = Signal(range(len(groups)))
+    bits = groups[-1].bit_length()
     with m.Switch(word[2 : 2 + bits]):
-        for index, value in enumerate(ARGUMENT_GROUPS):
+        for index, value in enumerate(groups):
             with m.Case(value):
                 m.d.comb += group.eq(index)
     return Cat(word[:2], group)
@@ -117,39 +123,46 @@ class Registers(wiring.Component):
         The AXI4-Lite pins of `hw.axi.lite_slave_members`; xPROT is ignored.
     interrupt : Out(1)
         High while GIE is set and ISR is not zero.
-    start : Out(stream.Signature(JOB_LAYOUT))
-        The job on offer: while START is set, none runs, DONE is clear and no soft reset is on. Only
-        a soft reset withdraws it. The transfer clears START.
+    start : Out(stream.Signature(job_layout(config)))
+        The job on offer: while START is set, none runs, DONE is clear and no soft reset is on; with
+        ``config.job_queue`` while START is set and no soft reset is on. Only a soft reset withdraws
+        it. The transfer clears START.
     done : In(1)
         The job that was taken has ended with `status` (one clock).
     status : In(8)
         A code of `hw.status.Status`.
+    hold : Out(1)
+        DONE is set: the next job must not end.
     idle : In(1)
         The accelerator has nothing to do. It may lag behind `start` and `done`.
     soft_reset : Out(1)
         High from the write of RESET to `reset_done`.
     reset_done : In(1)
         All bursts are drained and the accelerator is reset (one clock). A job that was taken and
-        has not ended by then ends now, with status RESET; a job on offer is dropped.
+        has not ended by then, the last one at most, ends now with status RESET; a job on offer is
+        dropped.
     jobs : Out(32)
         Jobs ended so far.
-    counters : In(ArrayLayout(64, len(COUNTERS)))
+    counters : In(ArrayLayout(64, len(counter_names(config))))
     """
 
     def __init__(self, config: HeadConfig):
         self.config = config
+        self._map = registers(config)
+        self._groups = _argument_groups(self._map.arguments)
         super().__init__(
             lite_slave_members(ADDRESS_BITS)
             | {
                 "interrupt": Out(1),
-                "start": Out(stream.Signature(JOB_LAYOUT)),
+                "start": Out(stream.Signature(job_layout(config))),
                 "done": In(1),
                 "status": In(STATUS_BITS),
+                "hold": Out(1),
                 "idle": In(1),
                 "soft_reset": Out(1),
                 "reset_done": In(1),
                 "jobs": Out(WORD_BITS),
-                "counters": In(data.ArrayLayout(COUNTER_BITS, len(COUNTERS))),
+                "counters": In(data.ArrayLayout(COUNTER_BITS, len(counter_names(config)))),
             }
         )
 
@@ -157,7 +170,7 @@ class Registers(wiring.Component):
         m = Module()
         m.submodules.write_port = write_port = LiteWritePort()
         m.submodules.read_port = read_port = LiteReadPort()
-        m.submodules.control = control = ControlRegisters()
+        m.submodules.control = control = ControlRegisters(self.config.job_queue)
         for port in (write_port, read_port):
             for name, member in lite_slave_members(ADDRESS_BITS).items():
                 if name in port.signature.members:
@@ -166,10 +179,10 @@ class Registers(wiring.Component):
 
         for name in ("done", "status", "idle", "reset_done"):
             m.d.comb += getattr(control, name).eq(getattr(self, name))
-        for name in ("soft_reset", "interrupt", "jobs"):
+        for name in ("soft_reset", "interrupt", "jobs", "hold"):
             m.d.comb += getattr(self, name).eq(getattr(control, name))
 
-        job = Signal(JOB_LAYOUT, reset_less=True)
+        job = Signal(job_layout(self.config), reset_less=True)
         m.d.comb += [
             self.start.payload.eq(job),
             self.start.valid.eq(control.offer),
@@ -177,7 +190,7 @@ class Registers(wiring.Component):
         ]
         m.submodules.arguments = arguments = memory.Memory(
             shape=WORD_BITS,
-            depth=4 * len(ARGUMENT_GROUPS),
+            depth=4 * len(self._groups),
             init=[],
             attrs={"ram_style": "distributed"},
         )
@@ -188,12 +201,12 @@ class Registers(wiring.Component):
     def _elaborate_write(self, m, port, control, job, copy):
         """Decode writes: `control` bits, `job` arguments and their `copy` for reading."""
         selected = {}
-        for register in REGISTERS:
+        for register in self._map.all:
             if register.access is not Access.READ:
                 select = Signal(name=f"select_{register.name.lower()}", reset_less=True)
                 m.d.sync += select.eq(port.word == _word(register.name))
                 selected[register.name] = select
-        arguments = [selected[register.name] for register in ARGUMENT_REGISTERS]
+        arguments = [selected[register.name] for register in self._map.arguments]
         is_argument = Cat(arguments).any()
         m.d.comb += port.error.eq(~Cat(selected.values()).any() | (is_argument & control.waiting))
 
@@ -206,7 +219,7 @@ class Registers(wiring.Component):
                 with m.If(select & strobe[byte]):
                     m.d.sync += word.word_select(byte, 8).eq(port.data.word_select(byte, 8))
         m.d.comb += [
-            copy.addr.eq(_argument_slot(m, port.word)),
+            copy.addr.eq(_argument_slot(m, self._groups, port.word)),
             copy.data.eq(port.data),
             copy.en.eq(Mux(is_argument, strobe, 0)),
         ]
@@ -250,11 +263,11 @@ class Registers(wiring.Component):
         }
         counters = {
             register.name: value
-            for register, value in zip(COUNTER_REGISTERS[::2], self.counters, strict=True)
+            for register, value in zip(self._map.counters[::2], self.counters, strict=True)
         }
         held = Signal(COUNTER_BITS - WORD_BITS, reset_less=True)
         argument = Signal(WORD_BITS, reset_less=True)
-        m.d.comb += copy.addr.eq(_argument_slot(m, port.word))
+        m.d.comb += copy.addr.eq(_argument_slot(m, self._groups, port.word))
         m.d.sync += argument.eq(copy.data)
 
         def decoded(names, label):
@@ -264,8 +277,8 @@ class Registers(wiring.Component):
 
         is_state = decoded(state, "state")
         is_constant = decoded(constants, "constant")
-        is_argument = decoded((register.name for register in ARGUMENT_REGISTERS), "argument")
-        is_high = decoded((register.name for register in COUNTER_REGISTERS[1::2]), "counter_high")
+        is_argument = decoded((register.name for register in self._map.arguments), "argument")
+        is_high = decoded((register.name for register in self._map.counters[1::2]), "counter_high")
         banks = [
             Mux(is_state, _multiplexer(state, port.word), 0)
             | Mux(is_constant, _multiplexer(constants, port.word), 0)

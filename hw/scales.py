@@ -1,47 +1,31 @@
 """The buffer between the headers of the image and the scale multipliers."""
 
 from amaranth.hdl import Module, unsigned
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.config import HeadConfig, ceil_div
 from hw.converter import WidthConverter
 from hw.fifo import StreamFIFO
+from hw.header import ScaleBeat, scale_word_bits, scales_begin_anywhere, words_per_beat
 
 IN_FLIGHT_BEATS = 32
 """Body beats that the pipeline between unpacker and scale multipliers can hold, rounded up."""
 
 
-class HeaderBeat(data.StructLayout):
-    """A header beat; `words` is the number of scale words in it minus one.
-
-    The last beat of a header may hold fewer words than fit. `words` is absent where a scale word
-    fills at least one beat.
-    """
-
-    def __init__(self, config: HeadConfig):
-        members = {"data": unsigned(config.bus_bits)}
-        if words_per_beat(config) > 1:
-            members["words"] = range(words_per_beat(config))
-        super().__init__(members)
-
-
-def scale_word_bits(config: HeadConfig) -> int:
-    """Bits of the scales that the farm takes at once."""
-    return config.lane_units * config.scale_bits
-
-
-def words_per_beat(config: HeadConfig) -> int:
-    """Scale words in a full header beat; 0 where a word takes more than one beat."""
-    return config.bus_bits // scale_word_bits(config)
+def most_scale_beats(config: HeadConfig) -> int:
+    """Beats of a header that scales may lie in."""
+    scales = config.tile_rows * config.groups(config.max_dim)
+    beats = ceil_div(scales * config.scale_bits, config.bus_bits)
+    return beats + scales_begin_anywhere(config)
 
 
 class ScaleBuffer(wiring.Component):
     """Queues header beats and hands out the scales of `lane_units` rows at a time.
 
     The image stores the scales in the order in which the farm needs them, so a queue does it. It
-    holds a largest header and all the scales that the beats in flight still need: the header of
-    tile t + 1 neither waits for tile t nor overwrites it.
+    holds the scales of a largest header and all those that the beats in flight still need: the
+    header of tile t + 1 neither waits for tile t nor overwrites it.
 
     A word is valid on `o` at most 5 clocks after its beat was taken on `i`.
 
@@ -51,7 +35,7 @@ class ScaleBuffer(wiring.Component):
 
     Members
     -------
-    i : In(stream of HeaderBeat)
+    i : In(stream of ScaleBeat)
     o : Out(stream)
         `lane_units` scales, the lowest row first.
     """
@@ -60,7 +44,7 @@ class ScaleBuffer(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "i": In(stream.Signature(HeaderBeat(config))),
+                "i": In(stream.Signature(ScaleBeat(config))),
                 "o": Out(stream.Signature(unsigned(scale_word_bits(config)))),
             }
         )
@@ -68,9 +52,13 @@ class ScaleBuffer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        beats = config.max_header_beats + config.body_fifo_beats + IN_FLIGHT_BEATS
+        beats = most_scale_beats(config) + config.body_fifo_beats + IN_FLIGHT_BEATS
         word_bits = scale_word_bits(config)
-        m.submodules.converter = converter = WidthConverter(config.bus_bits, word_bits)
+        m.submodules.converter = converter = WidthConverter(
+            config.bus_bits,
+            word_bits,
+            with_first=words_per_beat(config) > 1 and scales_begin_anywhere(config),
+        )
         if words_per_beat(config) > 1:
             m.submodules.queue = queue = StreamFIFO(self.i.payload.shape().size, beats)
             m.d.comb += [

@@ -6,10 +6,10 @@ from enum import IntEnum
 class Status(IntEnum):
     """Status code of an ended job, in the STATUS register and in the trailer of its results.
 
-    With ROWS..FORMAT the job has caused no bus traffic, nor with LENGTH if IMAGE_BYTES was zero, no
-    multiple of the bus width, or too large to count. Otherwise LENGTH is found where the image
-    ends; then, as with READ, the trailer of the result block has been written and no records. With
-    WRITE either may be missing.
+    With ROWS..FORMAT and FEATURE the job has caused no bus traffic, nor with LENGTH if an
+    IMAGE_BYTES was no multiple of the bus width or too large to count, or that of channel 0 zero.
+    Otherwise LENGTH is found where the image ends; then, as with READ, the trailer of the result
+    block has been written and no records. With WRITE either may be missing.
     """
 
     OK = 0
@@ -23,6 +23,7 @@ class Status(IntEnum):
     READ = 8
     WRITE = 9
     RESET = 10
+    FEATURE = 11
 
     @property
     def meaning(self) -> str:
@@ -42,4 +43,5 @@ _MEANINGS = {
     Status.READ: "a read was answered with an error (RRESP)",
     Status.WRITE: "a write was answered with an error (BRESP)",
     Status.RESET: "dropped by a soft reset",
+    Status.FEATURE: "FLAGS asks for a function that is not built",
 }

@@ -4,8 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.config import HeadConfig
-from hw.rows import RowLayout
+from hw.config import TERM_BITS, HeadConfig
 from hw.topk_engine import (
     SiftEngine,
     engine_levels,
@@ -14,25 +13,35 @@ from hw.topk_engine import (
 )
 
 
+def candidate_members(config: HeadConfig) -> dict:
+    """What the top-k keeps of a row; with a bound its term, that the score may be found again."""
+    members = {"rank": signed(config.rank_bits), "id": unsigned(config.id_bits)}
+    if config.bound:
+        members["term"] = signed(TERM_BITS)
+    return members
+
+
+class CandidateLayout(data.StructLayout):
+    """A row that may enter the top-k."""
+
+    def __init__(self, config: HeadConfig):
+        super().__init__(candidate_members(config))
+
+
 class EntryLayout(data.StructLayout):
     """An entry that the top-k gives up: a row, or a slot that no row has taken."""
 
     def __init__(self, config: HeadConfig):
-        super().__init__(
-            {
-                "score": signed(config.score_bits),
-                "id": unsigned(config.id_bits),
-                "occupied": 1,
-            }
-        )
+        super().__init__(candidate_members(config) | {"occupied": 1})
 
 
 class TopK(wiring.Component):
-    """Keeps the `k` best rows of a job: higher score first, then lower id.
+    """Keeps the `k` best rows of a job: higher rank first, then lower id.
 
-    Rows and slots are compared as one unsigned key: score in offset binary, then the inverted id.
+    Rows and slots are compared as one unsigned key: rank in offset binary, then the inverted id.
     All zeros is an empty slot, below every row; all ones is a full one, above every row. No row has
-    these keys, since `HeadConfig.score_bits` leaves the lowest and the highest score free.
+    these keys, since `HeadConfig.rank_bits` leaves the lowest and the highest rank free. A term
+    goes along below the key and is not compared.
 
     The slots are a heap with the worst one at its root. A row better than the root replaces it and
     sifts down; a job for fewer than K results begins with full slots in the rest of the heap. To
@@ -60,7 +69,7 @@ class TopK(wiring.Component):
         One clock: begin a job. What is left of the one before is dropped, a waiting record too.
     ready : Out
         Neither clearing nor draining.
-    i : In(stream of RowLayout)
+    i : In(stream of CandidateLayout)
         Rows of the job in any order, each id at most once.
     drain : In
         One clock, after the last row was taken and while `ready`: put out the result.
@@ -68,6 +77,8 @@ class TopK(wiring.Component):
         `k` records, slots without a row first, then rows from the worst to the best.
     inserted : Out
         A row went into the heap in the clock before.
+    settled : Out
+        No row that was taken waits to be judged, and `inserted` is over.
     """
 
     def __init__(self, config: HeadConfig):
@@ -78,17 +89,20 @@ class TopK(wiring.Component):
                 "k": In(range(config.k + 1)),
                 "clear": In(1),
                 "ready": Out(1),
-                "i": In(stream.Signature(RowLayout(config))),
+                "i": In(stream.Signature(CandidateLayout(config))),
                 "drain": In(1),
                 "o": Out(stream.Signature(EntryLayout(config))),
                 "inserted": Out(1),
+                "settled": Out(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        key_bits = config.id_bits + config.score_bits
+        term_bits = TERM_BITS if config.bound else 0
+        rank_start = term_bits + config.id_bits
+        key_bits = rank_start + config.rank_bits
         interval = config.insert_interval
         pair_bits = max(1, (self.pairs - 1).bit_length())
         root = Signal(key_bits, reset_less=True)
@@ -105,7 +119,14 @@ class TopK(wiring.Component):
         entry = Signal(operation_layout(key_bits, pair_bits))
         fill = Signal(fill_layout(pair_bits))
         engines = [
-            SiftEngine(key_bits, pair_bits, interval, levels, last=index == len(self.levels) - 1)
+            SiftEngine(
+                key_bits,
+                pair_bits,
+                interval,
+                levels,
+                last=index == len(self.levels) - 1,
+                carried_bits=term_bits,
+            )
             for index, levels in enumerate(self.levels)
         ]
         if engines:
@@ -126,7 +147,7 @@ class TopK(wiring.Component):
         free = Signal()
         recent = Signal(interval - 1)
         starts = ~(entry.valid | recent[:-1].any())
-        not_better = root >= candidate
+        not_better = root[term_bits:] >= candidate[term_bits:]
         if interval == 6:
             # The comparison is registered as well, so rows are judged in every second clock.
             judged = Signal(reset_less=True)
@@ -137,7 +158,10 @@ class TopK(wiring.Component):
         m.d.sync += free.eq(starts | filling)
 
         # A row waits here to be compared with a root that is not about to change.
-        score = self.i.payload.score.as_unsigned()
+        rank = self.i.payload.rank.as_unsigned()
+        key = [~self.i.payload.id, rank[:-1], ~rank[-1]]
+        if config.bound:
+            key.insert(0, self.i.payload.term)
         m.d.comb += [
             self.i.ready.eq(free & running),
             accepted.eq(pending & free & ~not_better),
@@ -147,9 +171,10 @@ class TopK(wiring.Component):
         with m.Elif(free):
             m.d.sync += [
                 pending.eq(self.i.valid & running),
-                candidate.eq(Cat(~self.i.payload.id, score[:-1], ~score[-1])),
+                candidate.eq(Cat(key)),
             ]
         m.d.sync += self.inserted.eq(accepted & ~filling)
+        m.d.comb += self.settled.eq(~(pending | self.inserted))
 
         fill_full = Signal(reset_less=True)
         m.d.sync += fill_full.eq(filling & ~fill_empty)
@@ -166,12 +191,14 @@ class TopK(wiring.Component):
         occupied = Signal(reset_less=True)
         m.d.comb += [
             pop.eq(self.o.valid & self.o.ready),
-            self.o.payload.id.eq(~root[: config.id_bits]),
-            self.o.payload.score.eq(Cat(root[config.id_bits : -1], ~root[-1]).as_signed()),
+            self.o.payload.id.eq(~root[term_bits:rank_start]),
+            self.o.payload.rank.eq(Cat(root[rank_start:-1], ~root[-1]).as_signed()),
             self.o.payload.occupied.eq(occupied),
             self.ready.eq(~filling & ~draining),
         ]
-        m.d.sync += occupied.eq(root[config.id_bits :].any())
+        if config.bound:
+            m.d.comb += self.o.payload.term.eq(root[:term_bits].as_signed())
+        m.d.sync += occupied.eq(root[rank_start:].any())
         with m.If(pop):
             m.d.sync += [self.o.valid.eq(0), left.eq(left - 1)]
         with m.Elif(draining & ~pending & ~recent[:-1].any()):

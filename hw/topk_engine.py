@@ -107,6 +107,8 @@ class SiftEngine(wiring.Component):
         Its levels, from the top; see `engine_levels`.
     last : bool
         No engine follows; the key ends in the slots of the last level.
+    carried_bits : int
+        Lowest bits of a key that are not compared.
 
     Members
     -------
@@ -126,7 +128,13 @@ class SiftEngine(wiring.Component):
     """
 
     def __init__(
-        self, key_bits: int, pair_bits: int, interval: int, levels: Sequence[Level], last: bool
+        self,
+        key_bits: int,
+        pair_bits: int,
+        interval: int,
+        levels: Sequence[Level],
+        last: bool,
+        carried_bits: int = 0,
     ):
         if len(levels) not in (1, 2):
             raise ValueError(f"an engine has 1 or 2 levels, got {len(levels)}")
@@ -136,6 +144,7 @@ class SiftEngine(wiring.Component):
         self.step = interval // 2
         self.levels = tuple(levels)
         self.last = last
+        self.carried_bits = carried_bits
         operation = operation_layout(key_bits, pair_bits)
         write = write_layout(key_bits, pair_bits)
         super().__init__(
@@ -166,10 +175,11 @@ class SiftEngine(wiring.Component):
         if self.interval == 6:
             compared = Signal.like(pair, name="compared", reset_less=True)
             m.d.sync += compared.eq(pair)
+        rank, *ranks = (value[self.carried_bits :] for value in (key, *compared))
         # In this polarity the carry chains end in the registers.
         right_least = Signal(reset_less=True)
-        m.d.sync += right_least.eq(compared[0] >= compared[1])
-        passing = [key >= compared[0], key >= compared[1]]
+        m.d.sync += right_least.eq(ranks[0] >= ranks[1])
+        passing = [rank >= ranks[0], rank >= ranks[1]]
         if self.levels[0].first == 0:
             # An only child, on the right.
             m.d.sync += right_least.eq(1)

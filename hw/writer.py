@@ -22,7 +22,8 @@ class Writer(wiring.Component):
 
     A burst is requested only when all of its beats are in the FIFO, so WVALID is never low inside
     it and a shared memory port is never blocked. AWVALID and WVALID wait neither for each other nor
-    for the other's READY; the next burst starts when both are accepted.
+    for the other's READY; the next burst starts when both are accepted, at best with a clock
+    between their beats.
     Bursts are incrementing, of whole beats, at most ``min(16, config.max_burst)`` long, and never
     cross 4 KiB. BREADY is constantly high. No AXI output depends on an AXI input in the same
     clock.

@@ -6,14 +6,8 @@ import pytest
 
 from hw.axi import RESP_OKAY, RESP_SLVERR
 from hw.config import HeadConfig
-from hw.register_map import (
-    ARGUMENT_REGISTERS,
-    OFFSETS,
-    Control,
-    Error,
-    Event,
-)
-from hw.registers import JOB_LAYOUT, Registers
+from hw.register_map import OFFSETS, Control, Error, Event, registers
+from hw.registers import Registers, job_layout
 from hw.status import Status
 
 from .lite_master import ORDERS, Master, handshake, run
@@ -27,10 +21,23 @@ ARGUMENTS = {
     "format": ("IMAGE_FORMAT",),
     "hidden_address": ("HIDDEN_ADDR_LO", "HIDDEN_ADDR_HI"),
     "result_address": ("RESULT_ADDR_LO", "RESULT_ADDR_HI"),
-    "image_address": ("IMAGE_ADDR_LO", "IMAGE_ADDR_HI"),
-    "image_bytes": ("IMAGE_BYTES_LO", "IMAGE_BYTES_HI"),
+    "image0_address": ("IMAGE0_ADDR_LO", "IMAGE0_ADDR_HI"),
+    "image0_bytes": ("IMAGE0_BYTES_LO", "IMAGE0_BYTES_HI"),
 }
 """Registers of each field of a job, the low word first."""
+
+MORE_ARGUMENTS = {
+    "flags": ("FLAGS",),
+    "image1_address": ("IMAGE1_ADDR_LO", "IMAGE1_ADDR_HI"),
+    "image1_bytes": ("IMAGE1_BYTES_LO", "IMAGE1_BYTES_HI"),
+    "mask0_address": ("MASK0_ADDR_LO", "MASK0_ADDR_HI"),
+    "mask1_address": ("MASK1_ADDR_LO", "MASK1_ADDR_HI"),
+    "logits0_address": ("LOGITS0_ADDR_LO", "LOGITS0_ADDR_HI"),
+    "logits1_address": ("LOGITS1_ADDR_LO", "LOGITS1_ADDR_HI"),
+}
+"""Those that two channels, masks and logits add."""
+
+FULL = HeadConfig(channels=2, mask=True, all_logits=True, job_queue=True)
 
 
 async def pulse(ctx, signal):
@@ -64,27 +71,32 @@ async def run_job(ctx, dut, master, status=Status.OK):
     await master.put(ctx, "CONTROL", Control.CONTINUE)
 
 
-def test_a_job_carries_every_argument_in_its_field():
+@pytest.mark.parametrize(
+    "config, fields",
+    [(HeadConfig(), ARGUMENTS), (FULL, ARGUMENTS | MORE_ARGUMENTS)],
+    ids=["base", "full"],
+)
+def test_a_job_carries_every_argument_in_its_field(config, fields):
     rng = random.Random(7)
-    assert set(ARGUMENTS) == set(JOB_LAYOUT.members)
-    assert sorted(sum(ARGUMENTS.values(), ())) == sorted(
-        register.name for register in ARGUMENT_REGISTERS
-    )
+    assert set(fields) == set(job_layout(config).members)
+    names = [register.name for register in registers(config).arguments]
+    assert sorted(sum(fields.values(), ())) == sorted(names)
 
     async def bench(ctx, dut, master):
-        words = {register.name: rng.getrandbits(32) for register in ARGUMENT_REGISTERS}
+        words = {name: rng.getrandbits(32) for name in names}
         for name, value in words.items():
             await master.put(ctx, name, value)
         await master.put(ctx, "CONTROL", Control.START)
         job = await accept(ctx, dut)
-        for field, registers in ARGUMENTS.items():
-            value = sum(words[name] << 32 * index for index, name in enumerate(registers))
+        for field, parts in fields.items():
+            value = sum(words[name] << 32 * index for index, name in enumerate(parts))
             assert job[field] == value, field
         # The next job's arguments may be written while this one runs.
         await master.put(ctx, "ROWS", 5)
         assert await master.get(ctx, "ROWS") == 5
+        assert await master.get(ctx, names[-1]) == words[names[-1]]
 
-    run(bench)
+    run(bench, config)
 
 
 def test_a_waiting_job_cannot_be_changed():
@@ -390,3 +402,70 @@ def test_a_soft_reset_of_an_idle_accelerator_is_no_error():
         assert {name: await master.get(ctx, name) for name in expected} == expected
 
     run(bench)
+
+
+def test_with_a_queue_a_job_is_offered_while_another_runs_or_done_is_set():
+    async def bench(ctx, dut, master):
+        for rows in (1, 2):
+            await master.put(ctx, "ROWS", rows)
+            await master.put(ctx, "CONTROL", Control.START)
+            assert (await accept(ctx, dut)).rows == rows
+            assert await master.get(ctx, "CONTROL") == Control.READY
+        await end(ctx, dut)
+        ctx.set(dut.idle, 0)
+        assert ctx.get(dut.hold) == 1
+        assert await master.get(ctx, "CONTROL") == Control.READY | Control.DONE
+        await master.put(ctx, "CONTROL", Control.START)
+        await accept(ctx, dut)
+        await master.put(ctx, "CONTROL", Control.CONTINUE)
+        assert ctx.get(dut.hold) == 0
+        for jobs in (2, 3):
+            await end(ctx, dut, Status.READ)
+            assert await master.get(ctx, "JOBS") == jobs
+            # All blocks are idle, but the last job has not ended.
+            expected = Control.READY | Control.DONE | (Control.IDLE if jobs == 3 else 0)
+            assert await master.get(ctx, "CONTROL") == expected
+            await master.put(ctx, "CONTROL", Control.CONTINUE)
+
+    run(bench, FULL)
+
+
+@pytest.mark.parametrize("waits", (False, True))
+def test_a_soft_reset_counts_every_job_that_was_taken(waits):
+    async def bench(ctx, dut, master):
+        for _ in range(2):
+            await master.put(ctx, "CONTROL", Control.START)
+            await accept(ctx, dut)
+        if waits:
+            await master.put(ctx, "CONTROL", Control.START)
+        await master.put(ctx, "RESET", 1)
+        assert ctx.get(dut.start.valid) == 0
+        for _ in range(2):
+            await end(ctx, dut, Status.RESET)
+        await pulse(ctx, dut.reset_done)
+        expected = {"JOBS": 2, "STATUS": Status.RESET, "ERRORS": Error.RESET}
+        expected |= {"CONTROL": Control.IDLE, "RESET": 0}
+        assert {name: await master.get(ctx, name) for name in expected} == expected
+        await run_job(ctx, dut, master)
+        assert await master.get(ctx, "JOBS") == 3
+
+    run(bench, FULL)
+
+
+def test_a_job_that_ends_in_the_clock_in_which_another_is_taken_is_counted():
+    async def bench(ctx, dut, master):
+        await master.put(ctx, "CONTROL", Control.START)
+        await accept(ctx, dut)
+        await master.put(ctx, "CONTROL", Control.START)
+        ctx.set(dut.start.ready, 1)
+        ctx.set(dut.done, 1)
+        await ctx.tick()
+        ctx.set(dut.start.ready, 0)
+        ctx.set(dut.done, 0)
+        ctx.set(dut.idle, 1)
+        assert await master.get(ctx, "CONTROL") == Control.READY | Control.DONE
+        await pulse(ctx, dut.done)
+        assert await master.get(ctx, "CONTROL") == Control.READY | Control.DONE | Control.IDLE
+        assert await master.get(ctx, "JOBS") == 2
+
+    run(bench, FULL)

@@ -43,6 +43,23 @@ def test_narrowing_gives_the_valid_words_least_significant_first(in_bits, out_bi
     assert left.words == expected
 
 
+@pytest.mark.parametrize("take", STALLS)
+@pytest.mark.parametrize("give", STALLS)
+def test_narrowing_begins_at_the_first_valid_word_without_a_lost_clock(give, take):
+    rng = random.Random(give + take)
+    words, expected = [], []
+    for index in range(40):
+        first = rng.randint(0, 7) if index % 3 else 0
+        last = rng.randint(first, 7) if index % 2 else 7
+        word = rng.getrandbits(64)
+        words.append({"data": word, "first": first, "words": last})
+        expected += split(word, 8, 8)[first : last + 1]
+    _, left = run(WidthConverter(64, 8, with_first=True), words, len(expected), give, take)
+    assert left.words == expected
+    if give == take == "none":
+        assert left.bubbles == 0
+
+
 def test_narrowing_drops_padding_without_a_lost_clock():
     words, expected = narrowing_case(64, 8)
     _, left = run(WidthConverter(64, 8), words, len(expected))

@@ -35,7 +35,7 @@ def run_multiplier(dut, latency, a_bits, b_bits):
     assert got == [a * b for a, b in pairs]
 
 
-@pytest.mark.parametrize(("a_bits", "b_bits"), [(4, 8), (8, 16), (18, 18), (1, 1)])
+@pytest.mark.parametrize(("a_bits", "b_bits"), [(4, 8), (8, 16), (16, 16), (18, 18), (1, 1)])
 def test_products_are_exact_one_each_clock(a_bits, b_bits):
     run_multiplier(Multiplier(a_bits, b_bits), Multiplier.LATENCY, a_bits, b_bits)
 

@@ -7,16 +7,16 @@ import pytest
 
 from hw.axi import RESP_OKAY, RESP_SLVERR
 from hw.config import HeadConfig
-from hw.counters import COUNTERS
+from hw.counters import counter_names
 from hw.register_docs import c_header, markdown
 from hw.register_map import (
-    ARGUMENT_REGISTERS,
-    COUNTER_REGISTERS,
     OFFSETS,
-    REGISTERS,
     Access,
     Control,
+    Feature,
+    counter_registers,
     identification,
+    registers,
 )
 from hw.registers import Registers
 
@@ -26,14 +26,26 @@ from .streams import STALLS, simulate, stalls, wait_until
 CONFIGS = (
     HeadConfig(),
     HeadConfig(bus_bits=64, weight_bits=4, scale_bits=8, scale_signed=True, group=0, k=255),
+    HeadConfig(batch=5, channels=8, bias=True, mask=True, all_logits=True, job_queue=True),
+    HeadConfig(channels=2, bound=True, all_logits=True, logsumexp=True),
 )
+
+
+def places(config):
+    """Byte offset of each register of a build, by name."""
+    return {register.name: register.offset for register in registers(config).all}
+
+
+def arguments(config):
+    return [register.name for register in registers(config).arguments]
 
 
 @pytest.mark.parametrize("config", CONFIGS)
 def test_every_register_reads_its_value_after_reset(config):
     async def bench(ctx, dut, master):
-        expected = dict.fromkeys(OFFSETS, 0) | {"CONTROL": Control.IDLE} | identification(config)
-        found = {name: await master.get(ctx, name) for name in OFFSETS}
+        names = places(config)
+        expected = dict.fromkeys(names, 0) | {"CONTROL": Control.IDLE} | identification(config)
+        found = {name: await master.get(ctx, name) for name in names}
         assert found == expected
 
     run(bench, config)
@@ -45,26 +57,53 @@ def test_identification_follows_the_configuration():
     assert {name: values[name] for name in expected} == expected
     assert values["FORMAT"] == CONFIGS[1].format_word
     assert values["MAGIC"].to_bytes(4, "little") == b"UNEM"
+    assert values["FEATURES"] == 0
+    values = identification(CONFIGS[2])
+    assert (values["MAX_VECTORS"], values["CHANNELS"]) == (5, 8)
+    assert values["RANKERS"] == CONFIGS[2].rankers
+    assert values["FEATURES"] == Feature.BIAS | Feature.MASK | Feature.LOGITS | Feature.JOB_QUEUE
+    assert identification(CONFIGS[3])["FEATURES"] == (
+        Feature.BOUND | Feature.LOGITS | Feature.LOGSUMEXP
+    )
 
 
+def test_what_is_not_built_is_unmapped_and_the_rest_keeps_its_place():
+    for config in CONFIGS:
+        mapped = places(config)
+        assert mapped.items() <= OFFSETS.items()
+        assert ("FLAGS" in mapped) == (config.mask or config.all_logits)
+        for channel in range(8):
+            built = channel < config.channels
+            assert (f"IMAGE{channel}_BYTES_HI" in mapped) == built
+            assert (f"MASK{channel}_ADDR_LO" in mapped) == (built and config.mask)
+            assert (f"LOGITS{channel}_ADDR_LO" in mapped) == (built and config.all_logits)
+            assert (f"DATA_BEATS{channel}_LO" in mapped) == built
+    expected = {"FLAGS": 0x34, "IMAGE3_BYTES_LO": 0xB8, "MASK3_ADDR_HI": 0x134}
+    expected |= {"LOGITS3_ADDR_LO": 0x138, "CYCLES_LO": 0x300, "BYTES_WRITTEN_HI": 0x31C}
+    expected |= {"DATA_BEATS0_LO": 0x320, "DATA_BEATS2_LO": 0x320 + 2 * 56}
+    assert {name: OFFSETS[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[2]], ids=["base", "full"])
 @pytest.mark.parametrize("kind", STALLS)
-def test_any_mix_of_accesses_matches_the_table(kind):
+def test_any_mix_of_accesses_matches_the_table(kind, config):
     """Writes in every order with partial strobes, and reads, of mapped and unmapped words."""
     rng = random.Random(kind)
-    model = dict.fromkeys(OFFSETS, 0)
-    model |= identification(CONFIGS[0]) | {"CONTROL": Control.IDLE}
-    writable = [register.name for register in ARGUMENT_REGISTERS] + ["GIE", "IER"]
+    mapped = places(config)
+    model = dict.fromkeys(mapped, 0)
+    model |= identification(config) | {"CONTROL": Control.IDLE}
+    writable = arguments(config) + ["GIE", "IER"]
     bits = {"GIE": 0x1, "IER": 0x3}
-    names = {offset: name for name, offset in OFFSETS.items()}
+    names = {offset: name for name, offset in mapped.items()}
     acting = {"CONTROL", "ISR", "RESET", "ERRORS"}
-    plain = [*writable, *(name for name in OFFSETS if name not in acting)]
+    plain = [*writable, *(name for name in mapped if name not in acting)]
 
     async def bench(ctx, dut, master):
         for _ in range(250):
             if rng.random() < 0.2:
                 offset = rng.randrange(0, 1 << 12, 4)
             else:
-                offset = OFFSETS[rng.choice(plain)]
+                offset = mapped[rng.choice(plain)]
             name = names.get(offset)
             offset += rng.randrange(4)
             if rng.random() < 0.5:
@@ -82,23 +121,25 @@ def test_any_mix_of_accesses_matches_the_table(kind):
         for name, value in model.items():
             assert await master.get(ctx, name) == value, name
 
-    run(bench, kind=kind, deadline=40000)
+    run(bench, config, kind=kind, deadline=60000)
 
 
 def test_unmapped_words_answer_slverr_and_change_nothing():
-    mapped = set(OFFSETS.values())
-    read_only = {register.offset for register in REGISTERS if register.access is Access.READ}
+    table = registers(CONFIGS[3]).all
+    names = [register.name for register in table]
+    mapped = {register.offset for register in table}
+    read_only = {register.offset for register in table if register.access is Access.READ}
 
     async def bench(ctx, dut, master):
-        before = {name: await master.get(ctx, name) for name in OFFSETS}
-        for offset in [*range(0, 0x400, 4), *range(0x400, 0x1000, 0x44)]:
+        before = {name: await master.get(ctx, name) for name in names}
+        for offset in [*range(0, 0x500, 4), *range(0x500, 0x1000, 0x44)]:
             if offset not in mapped:
                 assert await master.read(ctx, offset) == (RESP_SLVERR, 0), hex(offset)
             if offset not in mapped or offset in read_only:
                 assert await master.write(ctx, offset, 0xFFFF_FFFF) == RESP_SLVERR, hex(offset)
-        assert {name: await master.get(ctx, name) for name in OFFSETS} == before
+        assert {name: await master.get(ctx, name) for name in names} == before
 
-    run(bench, deadline=40000)
+    run(bench, CONFIGS[3], deadline=60000)
 
 
 @pytest.mark.parametrize("kind", STALLS)
@@ -106,7 +147,7 @@ def test_reads_and_writes_do_not_wait_for_each_other(kind):
     """Both channels at once, the answers to one not taken while the other goes on."""
     rng = random.Random(kind)
     dut = Registers(CONFIGS[0])
-    written = [(rng.choice(ARGUMENT_REGISTERS).name, rng.getrandbits(32)) for _ in range(60)]
+    written = [(rng.choice(arguments(CONFIGS[0])), rng.getrandbits(32)) for _ in range(60)]
 
     async def writes(ctx):
         master = Master(dut, kind, seed=1)
@@ -131,7 +172,7 @@ def test_reads_and_writes_do_not_wait_for_each_other(kind):
 def test_a_master_that_offers_the_next_read_early_gets_every_answer(kind):
     dut = Registers(CONFIGS[0])
     rng = random.Random(kind)
-    offsets = [rng.choice([0x1FC, *OFFSETS.values()]) for _ in range(80)]
+    offsets = [rng.choice([0x1FC, *places(CONFIGS[0]).values()]) for _ in range(80)]
     values = {OFFSETS[name]: value for name, value in identification(CONFIGS[0]).items()}
 
     async def addresses(ctx):
@@ -168,7 +209,7 @@ def test_a_master_that_offers_the_next_write_early_loses_none(kind, late):
     dut = Registers(CONFIGS[0])
     rng = random.Random(kind)
     writes = [(rng.randrange(0x20, 0x50, 4), rng.getrandbits(32)) for _ in range(60)]
-    mapped = set(OFFSETS.values())
+    mapped = set(places(CONFIGS[0]).values())
 
     def go(channel):
         slow = "long" if channel == late else kind
@@ -212,24 +253,26 @@ def test_a_master_that_offers_the_next_write_early_loses_none(kind, late):
     simulate(dut, addresses, words, responses, background=[channel_checker(dut)])
 
 
-def test_reading_the_low_word_holds_the_high_word():
+@pytest.mark.parametrize("config", [CONFIGS[0], CONFIGS[3]], ids=["base", "two channels"])
+def test_reading_the_low_word_holds_the_high_word(config):
     """Counters that change while they are read; the two words are of one clock."""
 
     async def bench(ctx, dut, master):
         rng = random.Random(3)
-        lows, highs = COUNTER_REGISTERS[::2], COUNTER_REGISTERS[1::2]
+        names = counter_names(config)
         for _ in range(4):
-            for index, (low, high) in enumerate(zip(lows, highs, strict=True)):
-                values = [rng.getrandbits(48) for _ in COUNTERS]
+            for index, counter in enumerate(names):
+                low, high = counter_registers(counter)
+                values = [rng.getrandbits(48) for _ in names]
                 for number, value in enumerate(values):
                     ctx.set(dut.counters[number], value)
-                word = await master.get(ctx, low.name)
-                for number in range(len(COUNTERS)):
+                word = await master.get(ctx, low)
+                for number in range(len(names)):
                     ctx.set(dut.counters[number], rng.getrandbits(48))
                 await master.get(ctx, "MAGIC")
-                assert word | await master.get(ctx, high.name) << 32 == values[index]
+                assert word | await master.get(ctx, high) << 32 == values[index]
 
-    run(bench)
+    run(bench, config)
 
 
 def test_a_counter_is_read_in_one_clock():
@@ -265,29 +308,35 @@ def test_documents_list_every_register_once_and_are_the_same_every_time(config):
     rows = re.findall(r"^\| (0x[0-9A-F]{3}) \| (\w+) \|", page, re.MULTILINE)
     defines = dict(re.findall(r"^#define UNEMBED_(\w+) (0x[0-9A-F]+|\d+)u?$", header, re.MULTILINE))
     assert [(int(offset, 16), name) for offset, name in rows] == [
-        (register.offset, register.name) for register in REGISTERS
+        (register.offset, register.name) for register in registers(config).all
     ]
-    offsets = {
+    found = {
         name.removesuffix("_OFFSET"): int(value, 16)
         for name, value in defines.items()
         if name.endswith("_OFFSET")
     }
-    assert offsets == OFFSETS
+    assert found == places(config)
     assert header.count("#define") == len(defines) + 1  # the guard; no name twice
     assert int(defines["CONTROL_CONTINUE_MASK"], 16) == Control.CONTINUE
+    for feature in Feature:
+        assert int(defines[f"FEATURE_{feature.name}"], 16) == feature
+        built = "yes" if identification(config)["FEATURES"] & feature else "no"
+        assert f"| {feature.bit_length() - 1} | {feature.name} | {built} |" in page
     for name, value in identification(config).items():
         assert int(defines[f"{name}_VALUE"], 16) == value
         assert re.search(rf"\| {name} \| RO \| 0x{value:X} \|", page)
-    for register in REGISTERS:
+    for register in registers(config).all:
         for field in register.fields:
             assert f"| {field.name} | {field.access.value} | {field.doc} |" in page
 
 
 def test_registers_and_fields_do_not_overlap():
-    offsets = [register.offset for register in REGISTERS]
+    assert len(set(OFFSETS.values())) == len(OFFSETS)
+    table = registers(CONFIGS[2]).all
+    offsets = [register.offset for register in table]
     assert offsets == sorted(set(offsets))
     assert all(offset % 4 == 0 and 0 <= offset < 1 << 12 for offset in offsets)
-    for register in REGISTERS:
+    for register in table:
         bits = [
             bit for field in register.fields for bit in range(field.bit, field.bit + field.width)
         ]

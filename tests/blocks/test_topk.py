@@ -39,7 +39,7 @@ class Job:
     give: str = "none"
     take: str = "none"
     records: list = field(default_factory=list)
-    """(score, id, occupied) as they came; None for score and id of a slot without a row."""
+    """(rank, id, occupied) as they came; None for rank and id of a slot without a row."""
     insertions: int = 0
 
     def __post_init__(self):
@@ -75,11 +75,11 @@ async def begin(ctx, dut, k):
 
 async def run_job(ctx, dut, job, seed=0):
     await begin(ctx, dut, job.k)
-    rows = [{"score": s, "id": i} for s, i in zip(job.scores, job.ids, strict=True)]
+    rows = [{"rank": s, "id": i} for s, i in zip(job.scores, job.ids, strict=True)]
     await send(ctx, dut.i, rows, stalls(job.give, seed))
     await pulse(ctx, dut.drain)
     taken = await receive(ctx, dut.o, job.k, stalls(job.take, seed + 1))
-    job.records = [(r.score, r.id, 1) if r.occupied else (None, None, 0) for r in taken]
+    job.records = [(r.rank, r.id, 1) if r.occupied else (None, None, 0) for r in taken]
 
 
 def run(dut, jobs, deadline=20000):
@@ -233,7 +233,7 @@ def test_ready_to_take_a_row_does_not_depend_on_the_offer_nor_on_the_taker():
         await begin(ctx, dut, 4)
         rng = random.Random(1)
         for number in range(300):
-            ctx.set(dut.i.payload, {"score": number, "id": number})
+            ctx.set(dut.i.payload, {"rank": number, "id": number})
             seen = set()
             for valid, ready in ((0, 0), (0, 1), (1, 1), (1, 0)):
                 ctx.set(dut.i.valid, valid)
@@ -255,7 +255,7 @@ def test_clear_drops_what_is_left_of_a_job(after, draining):
 
     async def two_jobs(ctx):
         await begin(ctx, dut, 8)
-        rows = [{"score": 1000 + i, "id": i} for i in range(12)]
+        rows = [{"rank": 1000 + i, "id": i} for i in range(12)]
         await send(ctx, dut.i, rows)
         if draining:
             await pulse(ctx, dut.drain)

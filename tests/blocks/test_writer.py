@@ -42,6 +42,7 @@ class Recount:
         self.writer = writer
         self.errors = 0
         self.beats = 0
+        self.first_beat = self.last_beat = None
 
     async def run(self, ctx):
         writer = self.writer
@@ -64,7 +65,7 @@ class Recount:
             writer.beat,
             writer.error,
         )
-        bursts = 0
+        bursts = cycle = 0
         async for _, _, *sample in ctx.tick().sample(*pins):
             c_valid, c_ready, beats, i_valid, i_ready, aw_valid, aw_ready, aw_len = sample[:8]
             w_valid, w_ready, b_valid, b_resp, idle, beat, error = sample[8:]
@@ -78,6 +79,10 @@ class Recount:
             assert idle == (commanded == self.beats == buffered and bursts == answered)
             self.errors += error
             self.beats += beat
+            if beat:
+                self.last_beat = cycle
+                self.first_beat = cycle if self.first_beat is None else self.first_beat
+            cycle += 1
             answered += b_valid
             buffered += i_valid and i_ready
             commanded += beats if c_valid and c_ready else 0
@@ -149,6 +154,15 @@ def test_writes_every_beat_in_whole_buffered_bursts(shape, kind):
 @pytest.mark.parametrize("order", ["address", "data"])
 def test_address_and_data_may_be_accepted_in_either_order(order, kind):
     run(config(), [(0x1FC0, 40), (0x8000, 3)], kind, order=order)
+
+
+@pytest.mark.parametrize("bus_bits, start", [(64, 0x1000), (64, 0x1008), (512, HIGH + 0x40)])
+def test_segments_of_a_burst_follow_each_other_with_a_clock_between_at_most(bus_bits, start):
+    settings = config(bus_bits)
+    segments = [(start + 16 * settings.bus_bytes * number, 16) for number in range(40)]
+    memory, recount = run(settings, segments)
+    clocks = recount.last_beat - recount.first_beat + 1
+    assert clocks - recount.beats == len(memory.bursts) - 1
 
 
 def test_more_bursts_than_may_wait_for_a_response():
