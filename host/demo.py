@@ -12,7 +12,7 @@ from host.console import StageProgress
 from host.driver import Head
 from host.errors import UserError
 from host.pack import PackOptions, pack
-from host.results import Results
+from host.results import Results, join
 from host.sampling import greedy
 from sim.cache import cached, digest
 
@@ -78,17 +78,7 @@ class Answer:
 
     def joined(self) -> Results:
         """The results of all jobs as one."""
-        names = self.results[0].counters
-        return Results(
-            *(
-                np.concatenate([getattr(part, name) for part in self.results])
-                for name in ("ids", "scores", "logits", "hidden_scales")
-            ),
-            {
-                name: np.concatenate([part.counters[name] for part in self.results])
-                for name in names
-            },
-        )
+        return join(self.results)
 
 
 def generate(body: Body, head: Head, prompt: list[int], tokens: int, k: int, on_text) -> Answer:

@@ -11,7 +11,8 @@ class DeviceError(RuntimeError):
 
 @runtime_checkable
 class Device(Protocol):
-    """One accelerator and the memory it reads from.
+    """One accelerator and the memory that it reads and writes, at the same addresses on all of its
+    ports.
 
     Simulated devices, memory-mapped hardware and bridges satisfy this by structure; none has to
     inherit from it. All calls are synchronous.

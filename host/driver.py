@@ -2,62 +2,34 @@
 
 import operator
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from host.device import Device, DeviceError
+from host.buffers import place, state_bytes
+from host.capabilities import identify
+from host.device import Device
 from host.errors import UserError
-from host.hidden import check_hidden, hidden_buffer, hidden_bytes, quantise_hidden
-from host.results import (
-    COUNTER_NAMES,
-    FILLER_ID,
-    FILLER_SCORE,
-    TRAILER_BYTES,
-    Results,
-    parse_results,
-    result_bytes,
-    trailer_offset,
-)
-from hw.config import IMAGE_FIELDS
-from hw.register_map import (
-    MAGIC,
-    OFFSETS,
-    VERSION,
-    Control,
-    Event,
-    counter_registers,
-)
-from hw.status import Status
+from host.gathering import Gatherer
+from host.hidden import check_hidden, hidden_buffer
+from host.jobs import Job, JobError, JobRunner, JobTimeout
+from host.masks import allowed_rows, check_mask, device_mask
+from host.parameters import Vectors, prepare_vectors
+from host.registers import Registers
+from host.results import Results
+from hw.config import ceil_div
+from hw.layout import LOGIT_BYTES, ImageLayout
 
 if TYPE_CHECKING:
     from host.image import Image
 
-PAGE = 4096
-STATUS_REGISTERS = ("CONTROL", "ISR", "RESET", "STATUS", "ERRORS", "JOBS")
-RESET_POLLS = 100_000
+__all__ = ["Head", "JobError", "JobTimeout"]
+
 HIDDEN_8_WARNING = (
     "hidden_bits is 8: with 8-bit hidden states 8 % of positions lost their top token "
     "(measured on SmolLM2-135M); 16 bits lose none"
 )
-
-
-class JobError(DeviceError):
-    """A job ended with an error; the next one can be run.
-
-    Attributes
-    ----------
-    status : Status
-    """
-
-    def __init__(self, status: Status, message: str):
-        super().__init__(message)
-        self.status = status
-
-
-class JobTimeout(DeviceError, TimeoutError):
-    """A job did not end by its deadline; `Head.soft_reset` comes before the next one."""
 
 
 class Head:
@@ -88,129 +60,51 @@ class Head:
     def __init__(self, device: Device, image: "Image"):
         self.device = device
         self.image = image
-        self.capabilities = self._identify()
-        self._check_image()
+        registers = Registers(device)
+        self.capabilities = identify(registers)
+        self.config = self.capabilities.config
+        self.capabilities.check_image(image)
         image.verify()
-        self.hidden_bits = self.capabilities["HIDDEN_BITS"]
-        if self.hidden_bits == 8:
+        if self.config.hidden_bits == 8:
             warnings.warn(HIDDEN_8_WARNING, stacklevel=2)
-        self._bus_bytes = self.capabilities["BUS_BITS"] // 8
-        self._place_buffers()
-        control = self._read("CONTROL")
-        if not control & Control.IDLE or control & Control.DONE:
-            self.soft_reset()
-        self._configure()
-
-    # Opening.
-
-    def _identify(self) -> dict[str, int]:
-        magic = self._read("MAGIC")
-        if magic != MAGIC:
-            raise DeviceError(
-                f"{self.device.name}: no unembed accelerator, MAGIC is {magic:#010x} "
-                f"instead of {MAGIC:#010x}"
-            )
-        version = self._read("VERSION")
-        if version >> 16 != VERSION >> 16:
-            raise DeviceError(
-                f"{self.device.name}: register map version {version >> 16}.{version & 0xFFFF}, "
-                f"this driver knows {VERSION >> 16}"
-            )
-        names = [field.upper() for field in IMAGE_FIELDS]
-        names += ["FORMAT", "HIDDEN_BITS", "MAX_DIM", "MAX_ROWS", "MAX_K", "FOLD"]
-        return {name: self._read(name) for name in names}
-
-    def _check_image(self):
-        fields = self.image.config_fields
-        for name in IMAGE_FIELDS:
-            hardware = self.capabilities[name.upper()]
-            if int(fields[name]) != hardware:
-                raise UserError(
-                    self.image.path,
-                    f"was packed with {name} {fields[name]}, {self.device.name} was built with "
-                    f"{type(fields[name])(hardware)}: pack or build with an equal --"
-                    f"{name.replace('_', '-')}",
-                )
-        format_word = self.image.layout.config.format_word
-        if format_word != self.capabilities["FORMAT"]:
-            raise UserError(
-                self.image.path,
-                f"has format {format_word:#010x}, {self.device.name} takes "
-                f"{self.capabilities['FORMAT']:#010x}",
-            )
-        for name, value, limit in (
-            ("columns", self.image.dim, "MAX_DIM"),
-            ("rows", self.image.rows, "MAX_ROWS"),
-        ):
-            if value > self.capabilities[limit]:
-                raise UserError(
-                    self.image.path,
-                    f"has {value} {name}, {self.device.name} was built for at most "
-                    f"{self.capabilities[limit]}: build with a larger "
-                    f"--{limit.lower().replace('_', '-')}",
-                )
-
-    def _place_buffers(self):
-        """The image first, then the hidden state and the result block, each on its own pages."""
-        self._hidden_bytes = hidden_bytes(
-            self.image.layout.padded_dim, self.hidden_bits, self._bus_bytes
-        )
-        sizes = (
-            self.image.layout.bytes,
-            self._hidden_bytes,
-            result_bytes(self.capabilities["MAX_K"], self._bus_bytes),
-        )
-        address = self.device.memory_base
-        addresses = []
-        for size in sizes:
-            addresses.append(address)
-            address += -(-size // PAGE) * PAGE
-        needed = address - self.device.memory_base
-        if needed > self.device.memory_bytes:
-            raise UserError(
-                self.image.path,
-                f"needs {needed} bytes of memory, {self.device.name} has "
-                f"{self.device.memory_bytes}",
-            )
-        self._image_address, self._hidden_address, self._result_address = addresses
-        self.device.map_memory(self._image_address, self.image.data)
-
-    def _configure(self):
-        """Everything that stays the same from job to job."""
-        arguments = {
-            "GIE": 1,
-            "IER": Event.DONE,
-            "ISR": self._read("ISR"),
-            "ERRORS": self._read("ERRORS"),
-            "ROWS": self.image.rows,
-            "DIM": self.image.dim,
-            "VECTORS": 1,
-            "IMAGE_FORMAT": self.image.layout.config.format_word,
-        }
-        for name, value in (
-            ("HIDDEN_ADDR", self._hidden_address),
-            ("RESULT_ADDR", self._result_address),
-            ("IMAGE_ADDR", self._image_address),
-            ("IMAGE_BYTES", self.image.layout.bytes),
-        ):
-            arguments[f"{name}_LO"] = value & 0xFFFF_FFFF
-            arguments[f"{name}_HI"] = value >> 32
-        for name, value in arguments.items():
-            self._write(name, value)
-
-    # Running.
+        self.layout = ImageLayout(self.config, image.rows, image.dim)
+        placement = place(self.config, self.layout, device, image.path)
+        for address, data in zip(placement.images, image.channels, strict=True):
+            if data.size:
+                device.map_memory(address, data)
+        self._runner = JobRunner(registers, self.capabilities, self.layout, placement)
+        self._runner.configure()
 
     @property
     def max_k(self) -> int:
-        """Most results per vector the hardware returns."""
-        return self.capabilities["MAX_K"]
+        """Most results per state the hardware returns."""
+        return self.config.k
+
+    @property
+    def hidden_bits(self) -> int:
+        """Width of a quantised hidden value."""
+        return self.config.hidden_bits
+
+    @property
+    def batch(self) -> int:
+        """Most states of a job."""
+        return self.config.batch
 
     @property
     def deadline_cycles(self) -> int:
+        """Clocks that a job of `batch` states may take: see `deadline`."""
+        return self.deadline(self.batch)
+
+    def deadline(self, vectors: int, all_logits: bool = False) -> int:
         """Clocks a job may take: a memory at a 16th of the bus's speed is still in time."""
-        layout = self.image.layout
-        insertion = 8 * self.image.rows
-        return 100_000 + 16 * (layout.beats * self.capabilities["FOLD"] + insertion)
+        layout, config = self.layout, self.config
+        beats = max(layout.channel_beats(channel) for channel in range(config.channels))
+        clocks = beats * config.fold + 8 * layout.rows * vectors
+        if config.mask:
+            clocks += layout.mask_beats(0, vectors)
+        if all_logits:
+            clocks += ceil_div(layout.rows * vectors * LOGIT_BYTES, config.bus_bytes)
+        return 100_000 + 16 * clocks
 
     def run(
         self,
@@ -218,6 +112,13 @@ class Head:
         k: int,
         progress: Callable[[int, int], None] | None = None,
         deadline_cycles: int | None = None,
+        *,
+        mask: np.ndarray | None = None,
+        all_logits: bool = False,
+        logsumexp: bool = False,
+        temperature: float | np.ndarray = 1.0,
+        softcap: float | None = None,
+        batch: int | None = None,
     ) -> Results:
         """Find the k best rows for every hidden state.
 
@@ -228,19 +129,32 @@ class Head:
         k : int
             Results per state, 1..`max_k`.
         progress : callable (done, total), optional
-            Called after every state.
+            Called after every job with the states that are done.
         deadline_cycles : int, optional
-            Clocks one job may take. Default: `deadline_cycles` of the head.
+            Clocks one job may take. Default: `deadline` of the head.
+        mask : int32 [N, ceil(V / 32)], optional
+            Bit ``v % 32`` of word ``v // 32`` is 1 where row v is allowed. Default: all are.
+        all_logits : bool
+            Return the logits of all rows.
+        logsumexp : bool
+            Return log(sum(exp(logit / temperature))) over the rows allowed.
+        temperature : float or float [N]
+            For `logsumexp` alone, above 0.
+        softcap : float, optional
+            That of the model, whose logits it bends: with `logsumexp` it is refused.
+        batch : int, optional
+            States per job. Default: `batch` of the head.
 
         Raises
         ------
         UserError
-            `hidden` does not fit or holds NaN or infinity (the message names its row), or `k` is
-            out of range.
+            An argument does not fit or holds NaN or infinity (the message names its row), or asks
+            for what the hardware cannot do (the message names the option that builds it).
         TypeError
-            `hidden` or `k` is of the wrong kind.
+            `hidden`, `k` or `batch` is of the wrong kind.
         JobError
-            A job ended with an error status.
+            A job ended with an error status, which the others do not: those that were under way
+            have ended, no further ones were started.
         JobTimeout
             A job did not end by its deadline.
         DeviceError
@@ -249,88 +163,94 @@ class Head:
         k = operator.index(k)
         if not 1 <= k <= self.max_k:
             raise UserError("k", f"must be in 1..{self.max_k} on {self.device.name}", found=k)
+        batch = self._check_batch(batch)
+        self._check_functions(mask, all_logits, logsumexp, softcap)
         hidden = check_hidden(hidden, self.image.dim)
-        quantised, scales = quantise_hidden(hidden, self.hidden_bits)
-        total = len(hidden)
-        ids = np.full((total, k), FILLER_ID, np.int32)
-        scores = np.full((total, k), FILLER_SCORE, np.int64)
-        logits = np.full((total, k), -np.inf)
-        counters = {name: np.zeros(total, np.int64) for name in COUNTER_NAMES}
-        for n, vector in enumerate(quantised):
-            block, values = self._run_job(vector, k, deadline_cycles or self.deadline_cycles)
-            count = len(block.ids)
-            ids[n, :count] = block.ids
-            scores[n, :count] = block.scores
-            logits[n, :count] = block.scores * self.image.weight_scale * scales[n]
-            for name, value in values.items():
-                counters[name][n] = value
+        if mask is not None:
+            mask = check_mask(mask, len(hidden), self.image.rows)
+        vectors = prepare_vectors(
+            self.image, hidden, self.config.hidden_bits, temperature if logsumexp else None
+        )
+        _warn_of_losses(vectors.losses)
+        gatherer = Gatherer(self.image, vectors, k, mask, all_logits, logsumexp)
+        jobs = self._jobs(vectors, k, mask, all_logits, batch)
+        self._run_jobs(jobs, gatherer, progress, deadline_cycles)
+        return gatherer.results()
+
+    def _check_batch(self, batch: int | None) -> int:
+        if batch is None:
+            return self.batch
+        batch = operator.index(batch)
+        if batch < 1:
+            raise UserError("batch", "must be at least 1", found=batch)
+        if batch > self.batch:
+            raise UserError(
+                "batch",
+                f"{self.device.name} was built for at most {self.batch}: build it with "
+                f"--batch {batch}",
+                found=batch,
+            )
+        return batch
+
+    def _check_functions(self, mask, all_logits, logsumexp, softcap):
+        if mask is not None:
+            self.capabilities.require("mask", "mask")
+        if all_logits:
+            self.capabilities.require("all_logits", "all_logits")
+        if logsumexp:
+            if softcap is not None:
+                raise UserError(
+                    "logsumexp",
+                    f"adds up logits as they are, but the model bends them with a softcap of "
+                    f"{softcap:g}: take all logits (--all-logits) and sum on the host",
+                )
+            self.capabilities.require("logsumexp", "logsumexp")
+
+    def _jobs(self, vectors: Vectors, k, mask, all_logits, batch) -> Iterator[Job]:
+        config = self.config
+        size = state_bytes(config, self.layout)
+        for start in range(0, len(vectors), batch):
+            part = slice(start, min(start + batch, len(vectors)))
+            parameters = vectors.parameters[part] if config.has_parameters else None
+            counts, masks = [min(k, self.image.rows)] * (part.stop - start), None
+            if mask is not None:
+                allowed = allowed_rows(mask[part], self.image.rows).sum(axis=1)
+                counts = np.minimum(k, allowed).tolist()
+                masks = device_mask(self.layout, mask[part])
+            yield Job(
+                states=range(part.start, part.stop),
+                k=k,
+                hidden=hidden_buffer(vectors.quantised[part], size, parameters, config.bus_bytes),
+                counts=counts,
+                masks=masks,
+                all_logits=all_logits,
+            )
+
+    def _run_jobs(self, jobs: Iterator[Job], gatherer: Gatherer, progress, deadline_cycles):
+        """Run jobs, as many at a time as the hardware takes.
+
+        After an error no further job is started; those under way are seen to their end.
+        """
+        runner = self._runner
+        runner.begin()
+        failure = None
+        job = next(jobs, None)
+        while runner.under_way or (job and not failure):
+            while job and not failure and runner.under_way < runner.depth:
+                runner.submit(job)
+                job = next(jobs, None)
+            oldest = runner.oldest
+            deadline = deadline_cycles or self.deadline(oldest.vectors, oldest.all_logits)
+            try:
+                outcome = runner.collect(deadline)
+            except JobError as error:
+                failure = failure or error
+                continue
+            gatherer.add(outcome)
             if progress is not None:
-                progress(n + 1, total)
-        return Results(ids, scores, logits, scales, counters)
-
-    def _run_job(self, vector, k, deadline):
-        control = self._read("CONTROL")
-        if not control & Control.IDLE:
-            raise DeviceError(
-                f"{self.device.name}: still busy with an earlier job ({self._status_line()}); "
-                "call soft_reset() before the next job"
-            )
-        device, address = self.device, self._result_address
-        device.write_memory(self._hidden_address, hidden_buffer(vector, self._hidden_bytes))
-        # An earlier trailer must not be mistaken for this job's.
-        trailer = address + trailer_offset(k, self._bus_bytes)
-        device.write_memory(trailer, np.zeros(TRAILER_BYTES, np.uint8))
-        job = (self._read("JOBS") + 1) & 0xFFFF_FFFF
-        self._write("K", k)
-        self._write("CONTROL", Control.START)
-        try:
-            device.wait_interrupt(deadline)
-        except TimeoutError:
-            raise JobTimeout(
-                f"{device.name}: job {job} did not end within {deadline} clocks "
-                f"({self._status_line()}); call soft_reset() before the next job"
-            ) from None
-        self._check_status(job)
-        counters = {name: self._read_counter(name) for name in COUNTER_NAMES}
-        self._finish_job()
-        block = parse_results(
-            device.read_memory(address, result_bytes(k, self._bus_bytes)), k, self._bus_bytes
-        )
-        if (
-            block.status != Status.OK
-            or block.job != job
-            or len(block.ids) != min(k, self.image.rows)
-        ):
-            raise DeviceError(
-                f"{device.name}: the result block at {address:#x} is not that of job {job}: it "
-                f"holds job {block.job}, status {block.status}, {len(block.ids)} records"
-            )
-        return block, counters
-
-    def _check_status(self, job):
-        code = self._read("STATUS")
-        control = self._read("CONTROL")
-        if not control & Control.DONE:
-            raise DeviceError(
-                f"{self.device.name}: interrupt of job {job} without its end "
-                f"({self._status_line()}); call soft_reset() before the next job"
-            )
-        if code == Status.OK:
-            return
-        status = Status(code) if code in set(Status) else code
-        name = status.name if isinstance(status, Status) else "unknown"
-        meaning = status.meaning if isinstance(status, Status) else "unknown code"
-        message = (
-            f"{self.device.name}: job {job} ended with status {name} ({code}): {meaning} "
-            f"({self._status_line()})"
-        )
-        self._write("ERRORS", self._read("ERRORS"))
-        self._finish_job()
-        raise JobError(status, message)
-
-    def _finish_job(self):
-        self._write("ISR", self._read("ISR"))
-        self._write("CONTROL", Control.CONTINUE)
+                progress(oldest.states.stop, len(gatherer))
+        if failure:
+            raise failure
 
     def soft_reset(self) -> None:
         """Drop what the accelerator is doing; open bursts are drained first.
@@ -340,28 +260,16 @@ class Head:
         DeviceError
             The reset does not end: the memory does not answer open bursts.
         """
-        self._write("RESET", 1)
-        for _ in range(RESET_POLLS):
-            if not self._read("RESET") & 1:
-                return
-        raise DeviceError(
-            f"{self.device.name}: the soft reset did not end ({self._status_line()}): the memory "
-            "does not answer open bursts; reset the whole system"
+        self._runner.soft_reset()
+
+
+def _warn_of_losses(losses: np.ndarray) -> None:
+    raised = int((losses > 1).sum())
+    if raised:
+        worst = int(losses.argmax())
+        warnings.warn(
+            f"hidden_scale of {raised} state{'s' * (raised > 1)} was raised for a row term's "
+            f"multiplier to fit in 32 bits, {losses[worst]:.4g} times for state {worst}: its "
+            "hidden values are coarser by that factor",
+            stacklevel=3,
         )
-
-    # Registers by name.
-
-    def _read(self, name: str) -> int:
-        return self.device.read_register(OFFSETS[name])
-
-    def _write(self, name: str, value: int) -> None:
-        self.device.write_register(OFFSETS[name], int(value))
-
-    def _read_counter(self, name: str) -> int:
-        low, high = counter_registers(name)
-        # The high word is latched by the read of the low one.
-        value = self._read(low)
-        return value | self._read(high) << 32
-
-    def _status_line(self) -> str:
-        return ", ".join(f"{name} {self._read(name):#x}" for name in STATUS_REGISTERS)

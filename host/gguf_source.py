@@ -9,11 +9,13 @@ from gguf.quants import dequantize
 
 from host.errors import UserError
 from host.gguf_format import GGUFTensor, read_header
-from host.head_source import HeadSource, IntegerForm, check_shape
+from host.head_source import BiasSource, HeadSource, IntegerForm, check_shape
 from host.rawfile import RawFile
+from host.transform_source import gguf_transform
 
 HEAD = "output.weight"
 EMBEDDING = "token_embd.weight"
+BIAS = "output.bias"
 
 INTEGER_FORMS = {
     GGMLQuantizationType.Q8_0: IntegerForm(weight_bits=8, group=32, signed=False),
@@ -24,7 +26,8 @@ INTEGER_FORMS = {
 class GGUFSource(HeadSource):
     """The head of a GGUF file: `output.weight`, or else the token embedding.
 
-    A GGUF file says that embeddings are tied by having no `output.weight`.
+    A GGUF file says that embeddings are tied by having no `output.weight`. The bias is
+    `output.bias`, with either.
 
     Parameters
     ----------
@@ -33,8 +36,11 @@ class GGUFSource(HeadSource):
     Raises
     ------
     UserError
-        No head, no tensor that can be dequantised, or a damaged file.
+        No head, no tensor that can be dequantised, a damaged file, or a logit scale or softcap that
+        is no finite number above 0.
     """
+
+    bias_place = f"a tensor {BIAS}"
 
     def __init__(self, path: Path):
         self.path = path
@@ -43,6 +49,7 @@ class GGUFSource(HeadSource):
             fields, tensors = read_header(self.file)
             entry = self._find(fields, tensors)
             self._check(fields, entry)
+            self.transform = gguf_transform(self.file.name, fields)
         except BaseException:
             self.file.close()
             raise
@@ -53,6 +60,8 @@ class GGUFSource(HeadSource):
         self.integer_form = INTEGER_FORMS.get(entry.type)
         self._type = entry.type
         self._row_bytes = entry.size // self.rows
+        if BIAS in tensors:
+            self.bias = self._bias(tensors[BIAS])
 
     def _find(self, fields: dict[str, Any], tensors: dict[str, GGUFTensor]) -> GGUFTensor:
         parts = fields.get("split.count", 1)
@@ -89,6 +98,21 @@ class GGUFSource(HeadSource):
                 expected="a float or quantised type",
                 found=entry.type.name,
             ) from None
+
+    def _bias(self, entry: GGUFTensor) -> BiasSource:
+        def read():
+            data = np.frombuffer(self.file.read(entry.offset, entry.size), np.uint8)
+            try:
+                return dequantize(data, entry.type).reshape(entry.shape)
+            except NotImplementedError:
+                raise UserError(
+                    f"{self.file.name}: tensor {BIAS}",
+                    "cannot be dequantised",
+                    expected="a float type",
+                    found=entry.type.name,
+                ) from None
+
+        return BiasSource(BIAS, self.file.name, read)
 
     def _raw(self, start: int, stop: int) -> np.ndarray:
         size = (stop - start) * self._row_bytes

@@ -1,6 +1,7 @@
 """What every kind of model file offers to the packer: rows of one head, by position."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -9,6 +10,7 @@ import numpy as np
 
 from host.errors import UserError
 from host.rawfile import RawFile
+from host.sampling import LogitTransform
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,18 @@ class IntegerForm:
     """Consecutive columns that share a scale; 0 for the whole row."""
     signed: bool
     """Scales of either sign are usual in this form."""
+
+
+@dataclass(frozen=True)
+class BiasSource:
+    """Where the bias of a head lies in a model."""
+
+    tensor: str
+    """Its name."""
+    file: str
+    """The file it is in, for errors."""
+    read: Callable[[], np.ndarray]
+    """Reads all of it, in its shape, as real numbers; raises `UserError` for another type."""
 
 
 class HeadSource(ABC):
@@ -46,6 +60,12 @@ class HeadSource(ABC):
         Entries of the tokenizer, if the model says.
     integer_form : IntegerForm or None
         Set if `read_integers` works.
+    bias : BiasSource or None
+        The bias of the head, if the model has one.
+    bias_place : str
+        Where a file of this kind keeps one, for errors.
+    transform : LogitTransform
+        What the model does to its logits behind the head, nothing where the file does not say.
     """
 
     path: Path
@@ -59,6 +79,9 @@ class HeadSource(ABC):
     tied: bool | None = None
     vocabulary: int | None = None
     integer_form: IntegerForm | None = None
+    bias: BiasSource | None = None
+    bias_place: str
+    transform: LogitTransform = LogitTransform()
 
     @abstractmethod
     def read(self, start: int, stop: int) -> np.ndarray:
@@ -71,11 +94,34 @@ class HeadSource(ABC):
         """
 
     def read_integers(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rows as int8 [n, dim] and float16 or float32 scales [n, groups], finite.
+        """Rows as int8 or int16 [n, dim] and float16 or float32 scales [n, groups], finite.
 
         A weight is its integer times its group's scale.
         """
         raise NotImplementedError(f"{self.dtype} has no integer form")
+
+    def read_bias(self, rows: int) -> np.ndarray:
+        """The bias of the first `rows` rows, float64 [rows], finite.
+
+        Raises
+        ------
+        UserError
+            There is none, it does not fit the head, or a value is no finite number.
+        """
+        if self.bias is None:
+            raise UserError(self.path, "no bias to pack with --bias", expected=self.bias_place)
+        where = f"{self.bias.file}: tensor {self.bias.tensor}"
+        values = self.bias.read()
+        if values.shape != (self.rows,):
+            raise UserError(
+                where,
+                f"does not fit the head {self.tensor}",
+                expected=[self.rows],
+                found=list(values.shape),
+            )
+        values = values[:rows].astype(np.float64)
+        _check_finite(where, values, 0)
+        return values
 
     def digests(self, stop: Event) -> tuple[str, str]:
         """SHA-256 of the file and of the tensor's bytes in it, empty if `stop` gets set."""
@@ -83,15 +129,7 @@ class HeadSource(ABC):
 
     def check_finite(self, values: np.ndarray, start: int):
         """Raise `UserError` at the first row [n, ...] that holds NaN or infinity."""
-        if np.isfinite(values).all():
-            return
-        row, column = np.argwhere(~np.isfinite(values.reshape(len(values), -1)))[0]
-        raise UserError(
-            f"{self.file.name}: tensor {self.tensor}",
-            f"row {start + row} holds a value that is not finite",
-            expected="finite numbers",
-            found=values.reshape(len(values), -1)[row, column],
-        )
+        _check_finite(f"{self.file.name}: tensor {self.tensor}", values, start)
 
     def close(self):
         self.file.close()
@@ -101,6 +139,19 @@ class HeadSource(ABC):
 
     def __exit__(self, *_):
         self.close()
+
+
+def _check_finite(where: str, values: np.ndarray, start: int):
+    if np.isfinite(values).all():
+        return
+    lines = values.reshape(len(values), -1)
+    row, column = np.argwhere(~np.isfinite(lines))[0]
+    raise UserError(
+        where,
+        f"row {start + row} holds a value that is not finite",
+        expected="finite numbers",
+        found=lines[row, column],
+    )
 
 
 def check_shape(where: str, shape: tuple[int, ...], hidden: int | None, vocabulary: int | None):

@@ -1,9 +1,5 @@
 """Hidden states as the accelerator takes them: quantised, and laid out in its memory."""
 
-import zipfile
-import zlib
-from pathlib import Path
-
 import numpy as np
 
 from host.errors import UserError
@@ -11,9 +7,9 @@ from host.errors import UserError
 DTYPES = {8: np.dtype("<i1"), 16: np.dtype("<i2")}
 """Element of a quantised hidden state in memory, by `hidden_bits`."""
 
-
-FILE_MAGICS = (np.lib.format.MAGIC_PREFIX, b"PK\x03\x04", b"PK\x05\x06")
-"""First bytes of an .npy file, and of the zip archive that an .npz file is, full or empty."""
+PARAMETERS = np.dtype([("bias", "<u4"), ("bound", "<u4"), ("multiplier", "<u4"), ("shift", "<u4")])
+"""What follows a state in memory where the hardware has row terms or the log-sum-exp: what the bias
+and the bound are multiplied by, and the log-sum-exp's multiplier and shift."""
 
 
 def check_hidden(hidden: np.ndarray, dim: int) -> np.ndarray:
@@ -44,7 +40,9 @@ def check_hidden(hidden: np.ndarray, dim: int) -> np.ndarray:
     return hidden
 
 
-def quantise_hidden(hidden: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
+def quantise_hidden(
+    hidden: np.ndarray, bits: int, least_scales: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Quantise hidden states to signed integers, each with its own scale.
 
         scale = max|h| / (2^(bits - 1) - 1),    hq = rint(h / scale), ties to even
@@ -56,6 +54,8 @@ def quantise_hidden(hidden: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarr
     ----------
     hidden : float64 [N, d], finite
     bits : 8 or 16
+    least_scales : float64 [N], optional
+        No scale is below this.
 
     Returns
     -------
@@ -67,6 +67,8 @@ def quantise_hidden(hidden: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarr
     scales = np.where(
         largest > 0, np.maximum(largest / top, np.finfo(np.float64).tiny), np.float64(1)
     )
+    if least_scales is not None:
+        scales = np.maximum(scales, least_scales)
     return np.rint(hidden / scales[:, None]).astype(DTYPES[bits]), scales
 
 
@@ -75,41 +77,30 @@ def hidden_bytes(padded_dim: int, bits: int, bus_bytes: int) -> int:
     return -(-padded_dim * bits // 8 // bus_bytes) * bus_bytes
 
 
-def hidden_buffer(quantised: np.ndarray, size: int) -> np.ndarray:
-    """One quantised state [d] as the bytes in memory, zero-padded to uint8 [size]."""
-    buffer = np.zeros(size, np.uint8)
-    data = np.ascontiguousarray(quantised).view(np.uint8)
-    buffer[: len(data)] = data
-    return buffer
+def parameter_bytes(bus_bytes: int) -> int:
+    """Size of a state's parameters in memory, whole beats."""
+    return -(-PARAMETERS.itemsize // bus_bytes) * bus_bytes
 
 
-def load_hidden(path: Path, key: str = "hidden") -> np.ndarray:
-    """Hidden states from an .npy file, or from array `key` of an .npz file, as they are there.
+def hidden_buffer(
+    quantised: np.ndarray, state_bytes: int, parameters: np.ndarray | None, bus_bytes: int
+) -> np.ndarray:
+    """The states of a job as the bytes in memory, one behind the other, uint8.
 
-    Raises
-    ------
-    UserError
-        The file cannot be read or has no such array.
+    Parameters
+    ----------
+    quantised : int8 or int16 [N, d]
+    state_bytes : int
+        Size of one state, see `hidden_bytes`; zeros fill it.
+    parameters : PARAMETERS [N] or None
+        Behind each state, zero-padded to whole beats; None where the hardware reads none.
+    bus_bytes : int
     """
-    try:
-        with open(path, "rb") as file:
-            # NumPy takes any other file for a pickle, and says how to run what it holds.
-            if not file.read(len(np.lib.format.MAGIC_PREFIX)).startswith(FILE_MAGICS):
-                raise UserError(path, "is no .npy or .npz file")
-            file.seek(0)
-            loaded = np.load(file, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return loaded
-            if key not in loaded:
-                raise UserError(path, f"has no array {key!r}", found=", ".join(loaded) or "none")
-            return loaded[key]
-    except (OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise UserError(path, f"cannot be read: {reason}") from None
-    except UserError:
-        raise
-    except Exception:
-        # NumPy takes a header for a Python literal, and junk raises what the parser happens on.
-        raise UserError(
-            path, "is no .npy or .npz file of numbers, or is damaged or cut short"
-        ) from None
+    extra = 0 if parameters is None else parameter_bytes(bus_bytes)
+    buffer = np.zeros((len(quantised), state_bytes + extra), np.uint8)
+    data = np.ascontiguousarray(quantised).view(np.uint8)
+    buffer[:, : data.shape[1]] = data
+    if parameters is not None:
+        values = np.ascontiguousarray(parameters).view(np.uint8).reshape(len(parameters), -1)
+        buffer[:, state_bytes : state_bytes + PARAMETERS.itemsize] = values
+    return buffer.reshape(-1)

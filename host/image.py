@@ -1,14 +1,18 @@
 """The packed image: one safetensors file with the bytes the hardware reads.
 
-The tensor `image` (uint8) starts at a multiple of 4096 bytes. The metadata are strings: `format`
-and, as JSON, `version`, `config` (see `hw.config.IMAGE_FIELDS`), `rows`, `dim`, `weight_scale`,
-`source`, `quantisation` and `sha256` (of the image's bytes).
+The bytes of channel c are the tensor `image<c>` (uint8, empty if the channel has no tile), which
+starts at a multiple of 4096 bytes; where it would not, a tensor `padding<c>` comes before. The
+metadata are strings: `format` and, as JSON, `version`, `config` (see `hw.config.IMAGE_FIELDS`),
+`rows`, `first_row`, `dim`, `weight_scale`, `bias_unit`, `bound_unit`, `logit_scale`, `softcap`
+(null without), `source`, `quantisation` and `sha256` (of the images of all channels, one after the
+other).
 """
 
 import json
 import math
+import operator
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,15 +23,41 @@ from host import safetensors_format
 from host.errors import UserError
 from host.quantize import EXACT, Quantisation, scale_limit
 from host.rawfile import RawFile
-from host.tiles import decode_rows, encode_rows, row_chunks
-from hw.config import IMAGE_FIELDS, HeadConfig
+from host.sampling import LogitTransform
+from host.tiles import (
+    TERM_DTYPE,
+    Piece,
+    decode_rows,
+    decode_terms,
+    encode_rows,
+    encode_terms,
+    row_chunks,
+    weight_dtype,
+)
+from hw.config import IMAGE_FIELDS, TERM_BITS, HeadConfig, ceil_div
 from hw.layout import ImageLayout
 
 FORMAT = "unembed-image"
-VERSION = 1
+VERSION = 2
 TENSOR = "image"
+PADDING = "padding"
 DATA_OFFSET = 16384
-"""Where the image starts in the file; the header before it is padded with spaces."""
+"""Where the first channel's image starts in the file; the header before it is padded with spaces.
+"""
+PAGE_BYTES = 4096
+
+
+def channel_offsets(layout: ImageLayout) -> list[int]:
+    """Where the image of every channel starts in the file."""
+    offsets = []
+    end = DATA_OFFSET
+    for channel in range(layout.config.channels):
+        size = layout.channel_bytes(channel)
+        if size:
+            end = ceil_div(end, PAGE_BYTES) * PAGE_BYTES
+        offsets.append(end)
+        end += size
+    return offsets
 
 
 @dataclass(frozen=True)
@@ -48,10 +78,14 @@ class SourceInfo:
     """Of the file."""
     tensor_sha256: str
     """Of the tensor's bytes in the file."""
+    bias: str | None = None
+    """Tensor of the bias that is in the image; None without."""
 
 
 NO_SOURCE = SourceInfo("", "", "", 0, None, None, "", "")
 """Of images made from arrays."""
+
+NO_TRANSFORM = LogitTransform()
 
 
 class Image:
@@ -66,10 +100,17 @@ class Image:
         The smallest hardware that can run the image, `config_fields` at its defaults otherwise.
     rows, dim : int
         Vocabulary rows and columns.
+    first_row : int
+        The vocabulary row that is row 0 of the image; above 0 in a shard.
     weight_scale : float
         A weight is ``q * s * weight_scale``.
+    bias_unit, bound_unit : float
+        A bias or bound is ``r * unit``; 1 where the image has none.
+    transform : LogitTransform
+        What the model does to the logits behind the head; scores are without it.
     layout : ImageLayout
-    data : uint8 [layout.bytes], read-only
+    channels : list of uint8 [layout.channel_bytes(c)], read-only
+        The bytes of each channel, empty where it has no tile.
     metadata : dict
         The file's metadata, decoded.
     source : SourceInfo
@@ -95,23 +136,38 @@ class Image:
         self.metadata = {"format": FORMAT} | self._decode(strings)
         version = self.metadata.get("version")
         if version != VERSION:
-            raise UserError(path, "version of the image", expected=VERSION, found=version)
+            raise UserError(
+                path, "another version of the image: pack again", expected=VERSION, found=version
+            )
         try:
             self._take_metadata()
         except (KeyError, TypeError, ValueError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else error
             raise UserError(path, f"damaged metadata: {what}") from None
-        entry = tensors.get(TENSOR)
-        if entry is None or len(tensors) != 1:
-            names = ", ".join(tensors) or "none"
-            raise UserError(path, "tensors", expected=TENSOR, found=names)
-        expected = f"U8 [{self.layout.bytes}]"
-        found = f"{entry.dtype} {list(entry.shape)}"
-        if found != expected:
-            where = f"{path}: tensor {TENSOR}"
-            raise UserError(where, "does not fit the metadata", expected=expected, found=found)
-        self.data = np.memmap(self.path, np.uint8, "r", entry.offset, (entry.size,))
+        self.channels = self._map(tensors)
         self._verified = False
+
+    def _map(self, tensors: dict[str, safetensors_format.TensorEntry]) -> list[np.ndarray]:
+        expected = [f"{TENSOR}{c}" for c in range(self.config.channels)]
+        found = [name for name in tensors if not name.startswith(PADDING)]
+        if set(found) != set(expected):
+            names = ", ".join(found) or "none"
+            raise UserError(self.path, "tensors", expected=", ".join(expected), found=names)
+        channels = []
+        for channel, name in enumerate(expected):
+            entry = tensors[name]
+            wanted = f"U8 [{self.layout.channel_bytes(channel)}]"
+            is_ = f"{entry.dtype} {list(entry.shape)}"
+            if is_ != wanted:
+                where = f"{self.path}: tensor {name}"
+                raise UserError(where, "does not fit the metadata", expected=wanted, found=is_)
+            if entry.size:
+                data = np.memmap(self.path, np.uint8, "r", entry.offset, (entry.size,))
+            else:
+                data = np.empty(0, np.uint8)
+                data.flags.writeable = False
+            channels.append(data)
+        return channels
 
     def _decode(self, strings: dict[str, str]) -> dict[str, Any]:
         decoded = {}
@@ -128,23 +184,58 @@ class Image:
         content = self.metadata
         self.config_fields = {name: content["config"][name] for name in IMAGE_FIELDS}
         self.rows, self.dim = content["rows"], content["dim"]
-        self.weight_scale = float(content["weight_scale"])
-        if not (math.isfinite(self.weight_scale) and self.weight_scale > 0):
-            raise ValueError(f"weight_scale must be positive, got {self.weight_scale}")
+        for name in ("weight_scale", "bias_unit", "bound_unit"):
+            value = float(content[name])
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"{name} must be positive, got {value}")
+            setattr(self, name, value)
+        self.first_row = operator.index(content["first_row"])
+        if self.first_row < 0:
+            raise ValueError(f"first_row must be at least 0, got {self.first_row}")
+        softcap = content["softcap"]
+        self.transform = LogitTransform(
+            float(content["logit_scale"]), None if softcap is None else float(softcap)
+        )
         self.source = SourceInfo(**content["source"])
         self.quantisation = Quantisation(**content["quantisation"])
         self.config = HeadConfig(**self.config_fields, max_dim=self.dim, max_rows=self.rows)
         self.layout = ImageLayout(self.config, self.rows, self.dim)
 
     def read_rows(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        """Stored weights int8 [n, dim] and scales int32 [n, groups] of some rows.
+        """Stored weights int8 or int16 [n, dim] and scales int32 [n, groups] of some rows.
 
         The last group of a row is shorter where `dim` is no multiple of the group.
         """
+        self._check_rows(start, stop)
+        weights, scales = decode_rows(self.layout, self.channels, start, stop)
+        return weights[:, : self.dim], scales
+
+    def read_terms(self, start: int, stop: int) -> np.ndarray:
+        """Stored terms of some rows, int16 [n, terms]: of bias and bound those there are."""
+        self._check_rows(start, stop)
+        return decode_terms(self.layout, self.channels, start, stop)
+
+    def _check_rows(self, start: int, stop: int):
         if not 0 <= start <= stop <= self.rows:
             raise IndexError(f"rows must be in 0..{self.rows}, got {start}:{stop}")
-        weights, scales = decode_rows(self.layout, self.data, start, stop)
-        return weights[:, : self.dim], scales
+
+    def bias(self, start: int, stop: int) -> np.ndarray:
+        """The bias of some rows as stored, float64 [n]; zeros if the image has none."""
+        if not self.config.bias:
+            self._check_rows(start, stop)
+            return np.zeros(stop - start)
+        return self.read_terms(start, stop)[:, 0] * self.bias_unit
+
+    def bound(self, start: int, stop: int) -> np.ndarray:
+        """Bounds of some rows, float64 [n]; zeros if the image has none.
+
+        Times the length of a hidden state it is at least what quantising the weights has changed
+        the row's logit by, in either direction.
+        """
+        if not self.config.bound:
+            self._check_rows(start, stop)
+            return np.zeros(stop - start)
+        return self.read_terms(start, stop)[:, -1] * self.bound_unit
 
     def chunks(self) -> Iterator[tuple[int, int]]:
         """Row ranges in order that are good to read at a time."""
@@ -165,7 +256,7 @@ class Image:
         if self._verified:
             return
         with RawFile(self.path) as file:
-            found = file.sha256(self.data.offset, self.data.size)
+            found = file.sha256_of(_ranges(self.layout))
         if found != self.metadata.get("sha256"):
             raise UserError(
                 self.path,
@@ -174,6 +265,12 @@ class Image:
                 found=found,
             )
         self._verified = True
+
+
+def _ranges(layout: ImageLayout) -> list[tuple[int, int]]:
+    """Where the channels' images lie in the file: (start, size)."""
+    sizes = [layout.channel_bytes(channel) for channel in range(layout.config.channels)]
+    return list(zip(channel_offsets(layout), sizes, strict=True))
 
 
 class ImageWriter:
@@ -198,6 +295,9 @@ class ImageWriter:
     def __init__(self, path: Path, config: HeadConfig, rows: int, dim: int):
         self.path = Path(path)
         self.layout = ImageLayout(config, rows, dim)
+        self._ranges = _ranges(self.layout)
+        self.file_bytes = max(start + size for start, size in self._ranges)
+        """Size of the file when it is complete."""
         self._next_row = 0
         self._partial = self.path.with_name(f".{self.path.name}.{os.getpid()}.partial")
         if self.path.is_dir():
@@ -240,31 +340,78 @@ class ImageWriter:
         _check_range(self.path, first_row, "weight", weights, -half, half - 1)
         lowest = -highest - 1 if config.scale_signed else 0
         _check_range(self.path, first_row, "scale", scales, lowest, highest)
-        weights = weights.astype(np.int8, copy=False)
-        for offset, data in encode_rows(self.layout, first_row, weights, scales):
-            self._write_at(DATA_OFFSET + offset, data)
+        weights = weights.astype(weight_dtype(config.weight_bits), copy=False)
+        self._write_pieces(encode_rows(self.layout, first_row, weights, scales))
         self._next_row += len(weights)
 
-    def finish(self, weight_scale: float, source: SourceInfo, quantisation: Quantisation):
-        """Write the metadata and give the file its name."""
+    def write_terms(self, terms: np.ndarray):
+        """Write the terms of all rows, integers [rows, terms], after the rows themselves.
+
+        Raises
+        ------
+        ValueError
+            The shape is another, or a value does not fit.
+        UserError
+            The disk is full.
+        """
+        self._check_complete()
+        shape = self.layout.rows, self.layout.config.terms
+        if terms.shape != shape:
+            raise ValueError(f"terms must be {list(shape)}, got {list(terms.shape)}")
+        if not terms.size:
+            return
+        info = np.iinfo(TERM_DTYPE)
+        _check_range(self.path, 0, "term", terms, info.min, info.max)
+        self._write_pieces(encode_terms(self.layout, 0, terms))
+
+    def _write_pieces(self, pieces: Iterable[Piece]):
+        for channel, offset, data in pieces:
+            self._write_at(self._ranges[channel][0] + offset, data)
+
+    def _check_complete(self):
         if self._next_row != self.layout.rows:
             raise ValueError(f"{self._next_row} of {self.layout.rows} rows were written")
+
+    def finish(
+        self,
+        weight_scale: float,
+        source: SourceInfo,
+        quantisation: Quantisation,
+        bias_unit: float = 1.0,
+        bound_unit: float = 1.0,
+        *,
+        first_row: int = 0,
+        transform: LogitTransform = NO_TRANSFORM,
+    ):
+        """Write the metadata and give the file its name."""
+        self._check_complete()
         # What no row covers is zero: the padding of headers, the last tile's at the very end too.
-        os.truncate(self._descriptor, DATA_OFFSET + self.layout.bytes)
+        os.truncate(self._descriptor, self.file_bytes)
         with RawFile(self._partial) as written:
-            digest = written.sha256(DATA_OFFSET, self.layout.bytes)
+            digest = written.sha256_of(self._ranges)
         content = {
             "version": VERSION,
             "config": self.layout.config.image_fields(),
             "rows": self.layout.rows,
+            "first_row": first_row,
             "dim": self.layout.dim,
             "weight_scale": weight_scale,
+            "bias_unit": bias_unit,
+            "bound_unit": bound_unit,
+            "logit_scale": transform.scale,
+            "softcap": transform.softcap,
             "source": asdict(source),
             "quantisation": asdict(quantisation),
             "sha256": digest,
         }
         metadata = {"format": FORMAT} | {key: json.dumps(value) for key, value in content.items()}
-        tensors = {TENSOR: ("U8", (self.layout.bytes,))}
+        tensors = {}
+        end = DATA_OFFSET
+        for channel, (start, size) in enumerate(self._ranges):
+            if start > end:
+                tensors[f"{PADDING}{channel}"] = ("U8", (start - end,))
+            tensors[f"{TENSOR}{channel}"] = ("U8", (size,))
+            end = start + size
         header = safetensors_format.build_header(tensors, metadata, DATA_OFFSET)
         self._write_at(0, np.frombuffer(header, np.uint8))
         os.replace(self._partial, self.path)
@@ -292,6 +439,12 @@ def save_image(
     scales: np.ndarray,
     weight_scale: float = 1.0,
     source: SourceInfo = NO_SOURCE,
+    *,
+    terms: np.ndarray | None = None,
+    bias_unit: float = 1.0,
+    bound_unit: float = 1.0,
+    first_row: int = 0,
+    transform: LogitTransform = NO_TRANSFORM,
 ) -> Image:
     """Make an image of arrays of stored integers.
 
@@ -304,6 +457,12 @@ def save_image(
     scales : integers [V, groups]
     weight_scale : float
     source : SourceInfo
+    terms : integers [V, terms], optional
+        Bias, then bound, those the configuration has. Default: zeros.
+    bias_unit, bound_unit : float
+    first_row : int
+        The vocabulary row that the first one is.
+    transform : LogitTransform
 
     Raises
     ------
@@ -319,42 +478,55 @@ def save_image(
             padded = np.zeros((stop - start, layout.padded_dim), weights.dtype)
             padded[:, :dim] = weights[start:stop]
             writer.write(start, padded, scales[start:stop])
-        writer.finish(weight_scale, source, EXACT)
+        if terms is not None:
+            writer.write_terms(terms)
+        writer.finish(
+            weight_scale,
+            source,
+            EXACT,
+            bias_unit,
+            bound_unit,
+            first_row=first_row,
+            transform=transform,
+        )
     return Image(path)
 
 
 def describe(image: Image) -> dict[str, Any]:
     """Everything about an image in plain numbers and strings, for `inspect`.
 
-    Keys: `file`, `format`, `rows`, `dim`, `weight_scale`, `source`, `quantisation`, `layout`
-    (beats and tiles), `bytes` (where the image's bytes go; all but `total` add up to it),
+    Keys: `file`, `format`, `rows`, `first_row`, `dim`, `weight_scale`, `logit_scale`, `softcap`,
+    `source`, `quantisation`, `bias` and `bound` (only where there are any), `layout` (beats and
+    tiles), `bytes` (where the image's bytes go; all but `total` add up to it), `channel_bytes`,
     `bits_per_weight` and `efficiency` (both of the whole image).
     """
     layout, config = image.layout, image.config
     last = layout.tile(layout.tiles - 1)
     stored_rows = last.first_row + last.blocks * config.units
-    weights = image.rows * image.dim * config.weight_bits
-    columns = image.rows * (layout.padded_dim - image.dim) * config.weight_bits
-    scales = image.rows * layout.groups * config.scale_bits
-    row = layout.padded_dim * config.weight_bits + layout.groups * config.scale_bits
-    padding_rows = (stored_rows - image.rows) * row
-    total = layout.bytes * 8
-    parts = {
-        "weights": weights,
-        "scales": scales,
-        "column_padding": columns,
-        "row_padding": padding_rows,
-        "header_padding": total - weights - scales - columns - padding_rows,
-        "total": total,
+    row_parts = {
+        "weights": image.dim * config.weight_bits,
+        "scales": layout.groups * config.scale_bits,
+        "terms": config.terms * TERM_BITS,
+        "column_padding": (layout.padded_dim - image.dim) * config.weight_bits,
     }
+    total = layout.bytes * 8
+    parts = {name: image.rows * bits for name, bits in row_parts.items()}
+    parts["row_padding"] = (stored_rows - image.rows) * sum(row_parts.values())
+    parts["header_padding"] = total - sum(parts.values())
+    parts["total"] = total
+    channels = range(config.channels)
     return {
         "file": str(image.path),
         "format": image.config_fields | {"units": config.units},
         "rows": image.rows,
+        "first_row": image.first_row,
         "dim": image.dim,
         "weight_scale": image.weight_scale,
+        "logit_scale": image.transform.scale,
+        "softcap": image.transform.softcap,
         "source": asdict(image.source),
         "quantisation": asdict(image.quantisation),
+        **_describe_terms(image),
         "layout": {
             "beats": layout.beats,
             "header_beats": layout.header_beats,
@@ -367,6 +539,27 @@ def describe(image: Image) -> dict[str, Any]:
             "padding_rows": stored_rows - image.rows,
         },
         "bytes": {name: bits / 8 if bits % 8 else bits // 8 for name, bits in parts.items()},
+        "channel_bytes": {f"channel {c}": layout.channel_bytes(c) for c in channels},
         "bits_per_weight": total / (image.rows * image.dim),
-        "efficiency": weights / total,
+        "efficiency": parts["weights"] / total,
     }
+
+
+def _describe_terms(image: Image) -> dict[str, dict[str, float]]:
+    """Bias and bound, each with its unit, extremes and the share of rows without."""
+    described = {}
+    column = 0
+    for name in ("bias", "bound"):
+        if not getattr(image.config, name):
+            continue
+        values = image.read_terms(0, image.rows)[:, column]
+        unit = getattr(image, f"{name}_unit")
+        described[name] = {
+            "unit": unit,
+            "lowest": float(values.min() * unit),
+            "highest": float(values.max() * unit),
+            "rms": float(np.sqrt(np.mean(np.square(values * unit)))),
+            "zero_rows": int((values == 0).sum()),
+        }
+        column += 1
+    return described

@@ -1,6 +1,7 @@
-"""Heads as plain NumPy matrices: .npy files and the member `weight` of .npz files."""
+"""Heads as plain NumPy matrices: .npy files and the members `weight` and `bias` of .npz files."""
 
 import io
+import math
 import struct
 import tempfile
 import zipfile
@@ -10,10 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from host.errors import UserError
-from host.head_source import HeadSource, IntegerForm, check_shape
+from host.head_source import BiasSource, HeadSource, IntegerForm, check_shape
 from host.rawfile import RawFile
 
 MEMBER = "weight"
+BIAS_MEMBER = "bias"
 
 COPY_BYTES = 1 << 20
 
@@ -27,8 +29,8 @@ LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 class NumpySource(HeadSource):
     """A matrix [V, d] in a .npy or .npz file, of floats or integers, in C or Fortran order.
 
-    Weights of type int8 are packed as they are, with a scale of one. A compressed member of a .npz
-    file is unpacked to a temporary file first.
+    Weights of type int8 or int16 are packed as they are, with a scale of one. A compressed member
+    of a .npz file is unpacked to a temporary file first.
 
     Parameters
     ----------
@@ -40,6 +42,8 @@ class NumpySource(HeadSource):
         The file is damaged or holds no matrix of numbers.
     """
 
+    bias_place = f"an array {BIAS_MEMBER} in an .npz file"
+
     def __init__(self, path: Path):
         self.path = path
         self._archive = None
@@ -47,10 +51,12 @@ class NumpySource(HeadSource):
             self._archive = RawFile(path)
             self.tensor = MEMBER
             try:
-                self.file, start = _open_member(path)
+                self.file, start, members = _open_member(path, MEMBER)
             except BaseException:
                 self._archive.close()
                 raise
+            if BIAS_MEMBER in members:
+                self.bias = BiasSource(BIAS_MEMBER, str(path), self._read_bias)
         else:
             self.tensor = path.stem
             self.file, start = RawFile(path), 0
@@ -61,26 +67,26 @@ class NumpySource(HeadSource):
             raise
 
     def _read_header(self, start: int):
+        shape, self._fortran, self._stored, self.offset = _read_header(
+            self.file, start, self.tensor
+        )
         where = f"{self.file.name}: array {self.tensor}"
-        prefix = bytes(self.file.read(start, min(12, self.file.size - start)))
-        if len(prefix) < 10 or prefix[:6] != np.lib.format.MAGIC_PREFIX:
-            raise UserError(self.file.name, "not a NumPy array", expected="magic \\x93NUMPY")
-        size = 10 + int.from_bytes(prefix[8:10], "little")
-        if prefix[6] > 1:
-            size = 12 + int.from_bytes(prefix[8:12], "little")
-        self.file.require(start + size)
-        shape, self._fortran, self._stored = _parse_header(self.file, start, size)
-        if self._stored.kind not in "fiu" or self._stored.itemsize > 8:
-            raise UserError(where, "type", expected="float or integer", found=self._stored)
         check_shape(where, shape, hidden=None, vocabulary=None)
         self.dtype = self._stored.name
         self.rows, self.dim = shape
-        self.offset = start + size
         self.size = self.rows * self.dim * self._stored.itemsize
         self.file.require(self.offset + self.size)
         self._block = 0, np.empty((self.dim, 0), self._stored)
-        if self._stored == np.int8:
-            self.integer_form = IntegerForm(weight_bits=8, group=0, signed=False)
+        if self._stored.kind == "i" and self._stored.itemsize <= 2:
+            bits = 8 * self._stored.itemsize
+            self.integer_form = IntegerForm(weight_bits=bits, group=0, signed=False)
+
+    def _read_bias(self) -> np.ndarray:
+        file, start, _ = _open_member(self.path, BIAS_MEMBER)
+        with file:
+            shape, _, stored, offset = _read_header(file, start, BIAS_MEMBER)
+            data = file.read(offset, math.prod(shape) * stored.itemsize)
+            return np.frombuffer(data, stored).reshape(shape)
 
     def _rows(self, start: int, stop: int) -> np.ndarray:
         if self._fortran:
@@ -112,7 +118,9 @@ class NumpySource(HeadSource):
     def read_integers(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
         if self.integer_form is None:
             return super().read_integers(start, stop)
-        return self._rows(start, stop), np.ones((stop - start, 1), np.float32)
+        weights = self._rows(start, stop)
+        weights = weights.astype(weights.dtype.newbyteorder("="), copy=False)
+        return weights, np.ones((stop - start, 1), np.float32)
 
     def digests(self, stop) -> tuple[str, str]:
         if self._archive is None:
@@ -124,6 +132,24 @@ class NumpySource(HeadSource):
         super().close()
         if self._archive is not None:
             self._archive.close()
+
+
+def _read_header(
+    file: RawFile, start: int, name: str
+) -> tuple[tuple[int, ...], bool, np.dtype, int]:
+    """Shape, Fortran order and type of an array of numbers, and where its values start."""
+    prefix = bytes(file.read(start, min(12, file.size - start)))
+    if len(prefix) < 10 or prefix[:6] != np.lib.format.MAGIC_PREFIX:
+        raise UserError(file.name, "not a NumPy array", expected="magic \\x93NUMPY")
+    size = 10 + int.from_bytes(prefix[8:10], "little")
+    if prefix[6] > 1:
+        size = 12 + int.from_bytes(prefix[8:12], "little")
+    file.require(start + size)
+    shape, fortran, stored = _parse_header(file, start, size)
+    if stored.kind not in "fiu" or stored.itemsize > 8:
+        where = f"{file.name}: array {name}"
+        raise UserError(where, "type", expected="float or integer", found=stored)
+    return shape, fortran, stored, start + size
 
 
 def _parse_header(file: RawFile, start: int, size: int) -> tuple[tuple[int, ...], bool, np.dtype]:
@@ -138,18 +164,21 @@ def _parse_header(file: RawFile, start: int, size: int) -> tuple[tuple[int, ...]
         raise UserError(file.name, "damaged header of a NumPy array") from None
 
 
-def _open_member(path: Path) -> tuple[RawFile, int]:
-    """A file that holds the bytes of a .npz file's weight, and where they start."""
-    name = f"{MEMBER}.npy"
+def _open_member(path: Path, name: str) -> tuple[RawFile, int, list[str]]:
+    """A file that holds the bytes of an array of a .npz file, where they start, and the names of
+    all its arrays.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
-            if name not in archive.namelist():
-                names = ", ".join(n.removesuffix(".npy") for n in archive.namelist()) or "nothing"
-                raise UserError(path, "no weight", expected=f"an array {MEMBER}", found=names)
-            member = archive.getinfo(name)
+            files = archive.namelist()
+            names = [file.removesuffix(".npy") for file in files]
+            if f"{name}.npy" not in files:
+                found = ", ".join(names) or "nothing"
+                raise UserError(path, f"no {name}", expected=f"an array {name}", found=found)
+            member = archive.getinfo(f"{name}.npy")
             if member.compress_type == zipfile.ZIP_STORED:
-                return _open_stored(path, member)
-            return _unpack(path, archive, member), 0
+                return *_open_stored(path, member), names
+            return _unpack(path, archive, member), 0, names
     except (zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise UserError(path, f"damaged or cut short: {error}") from None
 

@@ -3,6 +3,7 @@
 import argparse
 import json
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
@@ -12,11 +13,13 @@ from host.errors import UserError
 from host.pack import PackOptions
 from hw.config import (
     BUS_BITS,
+    CHANNELS,
     FOLDS,
     GROUPS,
     HIDDEN_BITS,
     IMAGE_FIELDS,
     INSERT_INTERVALS,
+    MAX_BATCH,
     MAX_K,
     SCALE_BITS,
     WEIGHT_BITS,
@@ -60,17 +63,28 @@ class Parameter:
     option_name: str | None = None
     default: str | None = None
     """The default in words where `HeadConfig` computes it."""
+    pack_default: str | None = None
+    """The default in words where the model that is packed decides."""
 
     @property
     def option(self) -> str:
         return self.option_name or "--" + self.field.replace("_", "-")
 
+    @property
+    def is_flag(self) -> bool:
+        return isinstance(_DEFAULTS[self.field], bool)
+
+
+_DEFAULTS = {field.name: field.default for field in fields(HeadConfig)}
+
 
 PARAMETERS = (
     Parameter("bus_bits", "data width of the memory port", BUS_BITS),
-    Parameter("weight_bits", "width of a weight", WEIGHT_BITS),
+    Parameter("weight_bits", "width of a weight", WEIGHT_BITS, pack_default="8; Q4_0: 4"),
     Parameter("scale_bits", "width of a stored scale", SCALE_BITS),
-    Parameter("scale_signed", "stored scales are signed", default="unsigned"),
+    Parameter(
+        "scale_signed", "stored scales are signed", default="no", pack_default="no; Q4_0: yes"
+    ),
     Parameter("group", "columns that share a scale: 32, 64, 128 or row"),
     Parameter(
         "width",
@@ -80,6 +94,25 @@ PARAMETERS = (
     Parameter(
         "tile_rows", "rows per tile of the image", default="64, or the rows of a beat if more"
     ),
+    Parameter("channels", "memory ports, each with a part of the vocabulary", CHANNELS),
+    Parameter(
+        "bias",
+        "rows have a bias",
+        default="no",
+        pack_default="where the model has one",
+    ),
+    Parameter(
+        "bound",
+        "rows have a bound of their error and are ranked by the largest logit it allows",
+        default="no",
+    ),
+    Parameter("batch", f"hidden states per job, which share every weight read, 1..{MAX_BATCH}"),
+    Parameter("mask", "jobs may bring masks of the rows allowed", default="no"),
+    Parameter("all_logits", "jobs may have all logits written to memory", default="no"),
+    Parameter(
+        "logsumexp", "the logarithm of the sum of exponentials comes with results", default="no"
+    ),
+    Parameter("job_queue", "a job may wait, and starts as the one before ends", default="no"),
     Parameter("hidden_bits", "width of a quantised hidden value", HIDDEN_BITS),
     Parameter("fold", "clocks per bus beat of weights; lanes shrink by it", FOLDS),
     Parameter("max_dim", "largest hidden width"),
@@ -91,6 +124,11 @@ PARAMETERS = (
         INSERT_INTERVALS,
         default="6 where rows take that long, else 4",
     ),
+    Parameter(
+        "rankers",
+        "stages per channel that share the states of a job, a power of two",
+        default="as many as keep up with rows of half --max-dim",
+    ),
     Parameter("max_burst", "largest AXI burst, beats", default="64, at most 4096 bytes"),
     Parameter(
         "outstanding_bytes",
@@ -100,6 +138,9 @@ PARAMETERS = (
 )
 
 OPTIONS = {parameter.field: parameter.option for parameter in PARAMETERS}
+
+RUN_FUNCTIONS = ("mask", "all_logits", "logsumexp")
+"""Optional functions that a run asks for, by options that have the same names."""
 
 
 class Purpose(Enum):
@@ -120,8 +161,17 @@ class Purpose(Enum):
 def _default(parameter: Parameter, purpose: Purpose) -> str:
     if purpose is Purpose.RUN and parameter.field in IMAGE_FIELDS:
         return " (default: the image's)"
-    default = next(f.default for f in fields(HeadConfig) if f.name == parameter.field)
-    return f" (default {parameter.default or default})"
+    default = parameter.default or _DEFAULTS[parameter.field]
+    if purpose is Purpose.PACK:
+        default = parameter.pack_default or default
+    return f" (default {default})"
+
+
+def _has_option(parameter: Parameter, purpose: Purpose) -> bool:
+    if purpose is Purpose.PACK:
+        return parameter.field in IMAGE_FIELDS
+    # A run builds the functions that it uses.
+    return purpose is Purpose.BUILD or parameter.field not in RUN_FUNCTIONS
 
 
 def add_hardware_options(parser: argparse.ArgumentParser, purpose: Purpose) -> None:
@@ -129,11 +179,11 @@ def add_hardware_options(parser: argparse.ArgumentParser, purpose: Purpose) -> N
     title, note = purpose.value
     group = parser.add_argument_group(title, note)
     for parameter in PARAMETERS:
-        if purpose is Purpose.PACK and parameter.field not in IMAGE_FIELDS:
+        if not _has_option(parameter, purpose):
             continue
         text = parameter.help + _default(parameter, purpose)
         names = {"dest": f"hardware_{parameter.field}", "default": None, "help": text}
-        if parameter.field == "scale_signed":
+        if parameter.is_flag:
             group.add_argument(parameter.option, action=argparse.BooleanOptionalAction, **names)
         elif parameter.field == "group":
             group.add_argument(parameter.option, type=_group, metavar="N", **names)
@@ -278,18 +328,35 @@ def hardware_config(arguments: argparse.Namespace) -> HeadConfig:
     return build_config({field: value for field, (value, _) in given.items()}, given)
 
 
-def config_for_image(arguments: argparse.Namespace, image: "Image", k: int | None) -> HeadConfig:
+def config_for_image(
+    arguments: argparse.Namespace, image: "Image", k: int | None, functions: Iterable[str] = ()
+) -> HeadConfig:
     """The configuration for running an image: its layout, the user's parameters for the rest.
 
     Sizes that the user leaves open grow with the image and with `k`, so that any image runs.
 
+    Parameters
+    ----------
+    arguments : argparse.Namespace
+    image : Image
+    k : int or None
+        Results per state.
+    functions : iterable of str
+        Of `RUN_FUNCTIONS`, those that the run uses.
+
     Raises
     ------
     UsageError
-        An option contradicts the image, or is too small for it or for `k`.
+        An option contradicts the image, is too small for it or for `k`, or leaves out a function
+        that is used.
     """
     given = given_parameters(arguments)
     values = {field: value for field, (value, _) in given.items()}
+    for field in functions:
+        if field in given and given[field][0] is False:
+            where = given[field][1]
+            raise UsageError(where, f"{field} is False, but {OPTIONS[field]} needs it")
+        values[field] = True
     for field, packed in image.config_fields.items():
         if field in given and given[field][0] != packed:
             value, where = given[field]
@@ -297,7 +364,6 @@ def config_for_image(arguments: argparse.Namespace, image: "Image", k: int | Non
                 where, f"{field} is {value}, but {image.path} was packed with {field} {packed}"
             )
         values[field] = packed
-    defaults = {f.name: f.default for f in fields(HeadConfig)}
     for field, needed, what in (
         ("max_dim", image.dim, f"{image.path} has {image.dim} columns"),
         ("max_rows", image.rows, f"{image.path} has {image.rows} rows"),
@@ -305,7 +371,7 @@ def config_for_image(arguments: argparse.Namespace, image: "Image", k: int | Non
     ):
         if field not in given:
             grown = 1 << (needed - 1).bit_length()
-            values[field] = max(defaults[field], grown if field != "k" else needed)
+            values[field] = max(_DEFAULTS[field], grown if field != "k" else needed)
         elif isinstance(given[field][0], int) and given[field][0] < needed:
             raise UsageError(given[field][1], f"is {given[field][0]}, but {what}")
     if values["max_rows"] > 2**31 - 1:

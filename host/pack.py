@@ -1,28 +1,35 @@
-"""Packs the head of a model into an image, in bounded memory."""
+"""Packs the head of a model, or a range of its rows, into an image, in bounded memory."""
 
 import concurrent.futures
 import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from host.errors import UserError
 from host.head_source import HeadSource, IntegerForm
-from host.image import DATA_OFFSET, ImageWriter, SourceInfo
-from host.quantize import EXACT, ExactScales, Quantisation, Quantiser, why_not_exact
+from host.image import ImageWriter, SourceInfo
+from host.quantize import (
+    EXACT,
+    ExactScales,
+    Quantisation,
+    Quantiser,
+    RowTerm,
+    quantise_bias,
+    quantise_bound,
+    why_not_exact,
+)
 from host.sources import open_source
 from host.tiles import row_chunks
 from hw.config import HeadConfig
 from hw.layout import ImageLayout
 
 Progress = Callable[[int, int], None]
-"""Called with rows done and rows in total; a row counts once for each pass over the file."""
-
-PASSES = 2
+"""Called with rows done and rows in total; a row counts each time that it is read."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,8 @@ class PackOptions:
     """The image format and what to pack; None stands for the best default for the source.
 
     Defaults: Q8_0 is taken over as it is (8-bit weights, groups of 32, 16-bit unsigned scales),
-    Q4_0 likewise (4-bit weights, signed scales); anything else gets the format of Q8_0.
+    Q4_0 likewise (4-bit weights, signed scales), and so are int8 and int16 arrays; anything else
+    gets the format of Q8_0.
     """
 
     bus_bits: int | None = None
@@ -40,8 +48,38 @@ class PackOptions:
     group: int | None = None
     width: int | None = None
     tile_rows: int | None = None
+    channels: int | None = None
+    bias: bool | None = None
+    """Pack the bias of the head; None for one that the model has."""
+    bound: bool | None = None
+    """Store how far each row is from its source, for ranking by upper bounds."""
     keep_rows: bool = False
     """Keep rows past the tokenizer's vocabulary."""
+    row_range: tuple[int, int | None] | None = None
+    """Pack only the rows from the first number up to before the second, to the last row without it;
+    None for all. Scales and units are still those of all rows, so that the scores of such shards
+    compare."""
+
+    def rows_of(self, path: Path, rows: int) -> range:
+        """Those to pack of the `rows` rows there are.
+
+        Raises
+        ------
+        UserError
+            The range is empty, or does not lie within them.
+        """
+        if self.row_range is None:
+            return range(rows)
+        first, stop = self.row_range
+        stop = rows if stop is None else stop
+        if not 0 <= first < stop <= rows:
+            raise UserError(
+                path,
+                "has no such range of rows (--rows)",
+                expected=f"A:B with 0 <= A < B <= {rows}",
+                found=f"{first}:{stop}",
+            )
+        return range(first, stop)
 
     def config(self, source: HeadSource, rows: int) -> HeadConfig:
         """The configuration of an image of `rows` rows of a source.
@@ -63,6 +101,9 @@ class PackOptions:
             "group": form.group or None if self.group is None else self.group,
             "width": self.width,
             "tile_rows": self.tile_rows,
+            "channels": self.channels,
+            "bias": source.bias is not None if self.bias is None else self.bias,
+            "bound": self.bound,
         }
         given = {name: value for name, value in chosen.items() if value is not None}
         try:
@@ -78,12 +119,24 @@ class PackReport:
     out: str
     source: SourceInfo
     rows: int
+    first_row: int
+    """The vocabulary row that is row 0 of the image."""
+    vocabulary_rows: int
+    """Rows of the vocabulary; the image holds fewer if it is a shard."""
     dim: int
     config: dict[str, int | bool]
     """The image format."""
     units: int
     weight_scale: float
     quantisation: Quantisation
+    bias: dict[str, float] | None
+    """`unit` and `largest` magnitude of the stored bias; None without."""
+    bound: dict[str, float] | None
+    """The same of the bound."""
+    logit_scale: float
+    """What the model multiplies its logits by; the accelerator's scores are without it."""
+    softcap: float | None
+    """What it then bends them to; None without."""
     image_bytes: int
     file_bytes: int
     bits_per_weight: float
@@ -94,19 +147,37 @@ class PackReport:
         source, config = self.source, self.config
         tied = {True: ", tied to the token embedding", False: ", not tied", None: ""}[source.tied]
         shape = f"{self.rows} rows x {self.dim} columns"
-        if self.rows < source.rows:
-            shape += f" ({source.rows - self.rows} rows past the vocabulary left out)"
+        if self.rows < self.vocabulary_rows:
+            last = self.first_row + self.rows - 1
+            shape += f", rows {self.first_row} to {last} of {self.vocabulary_rows}"
+        if self.vocabulary_rows < source.rows:
+            shape += f" ({source.rows - self.vocabulary_rows} rows past the vocabulary left out)"
         group = f"groups of {config['group']}" if config["group"] else "whole rows"
         sign = "signed" if config["scale_signed"] else "unsigned"
-        return [
+        channels = f", on {config['channels']} channels" if config["channels"] > 1 else ""
+        lines = [
             f"tensor   {source.tensor} ({source.dtype}) of {source.file}{tied}",
             f"shape    {shape}",
             f"format   int{config['weight_bits']} in {group}, {config['scale_bits']}-bit {sign} "
             f"scales; beats of {self.units} x {config['width']} in {config['bus_bits']} bits, "
-            f"tiles of {config['tile_rows']} rows",
+            f"tiles of {config['tile_rows']} rows{channels}",
             f"weights  {self.bits_per_weight:.2f} bits per weight, {self._accuracy()}",
-            f"image    {self.image_bytes:,} bytes in {self.out}",
         ]
+        if self.bias:
+            lines.append(
+                f"bias     tensor {source.bias}: largest {self.bias['largest']:.3g}, "
+                f"stored within {self.bias['unit'] / 2:.3g}"
+            )
+        if self.bound:
+            lines.append(
+                f"bound    of a row's distance from its source: largest {self.bound['largest']:.3g}"
+            )
+        if self.logit_scale != 1 or self.softcap is not None:
+            cap = "" if self.softcap is None else f", then capped at {self.softcap:g}"
+            lines.append(
+                f"logits   times {self.logit_scale:g}{cap}: by the host, not in the scores"
+            )
+        return [*lines, f"image    {self.image_bytes:,} bytes in {self.out}"]
 
     def _accuracy(self) -> str:
         result = self.quantisation
@@ -136,7 +207,8 @@ def pack(
 
     Integers are taken over exactly where the format allows, floats are quantised. The file is
     read twice, in chunks: first for what holds for the whole tensor (the largest weight or the
-    common unit of the scales), then to write it.
+    common unit of the scales), then to write it. Of a range of rows, only these are read again,
+    unless the image has a bound, whose unit depends on how all rows are quantised.
 
     Parameters
     ----------
@@ -150,7 +222,8 @@ def pack(
     Raises
     ------
     UserError
-        The source holds no usable head, an option is out of range, or `out` cannot be written.
+        The source holds no usable head or bias, or none of the rows that are to be packed, an
+        option is out of range, or `out` cannot be written.
     """
     options = options or PackOptions()
     progress = progress or (lambda done, total: None)
@@ -159,10 +232,16 @@ def pack(
         if out.exists() and os.path.samefile(out, head.file.path):
             raise UserError(out, "would overwrite the model that it is packed from")
         vocabulary = head.rows if options.keep_rows else head.vocabulary
-        rows = min(head.rows, vocabulary or head.rows)
-        config = options.config(head, rows)
-        with _digests(head) as digests, ImageWriter(out, config, rows, head.dim) as writer:
-            weight_scale, quantisation = _write_rows(head, writer, progress)
+        total = min(head.rows, vocabulary or head.rows)
+        rows = options.rows_of(head.path, total)
+        config = options.config(head, len(rows))
+        bias = _part(quantise_bias(head.read_bias(total)) if config.bias else None, rows)
+        with _digests(head) as digests, ImageWriter(out, config, len(rows), head.dim) as writer:
+            weight_scale, quantisation, residuals = _write_rows(head, writer, rows, total, progress)
+            bound = _part(quantise_bound(residuals) if config.bound else None, rows)
+            terms = [term for term in (bias, bound) if term is not None]
+            if terms:
+                writer.write_terms(np.stack([term.values for term in terms], axis=1))
             file_digest, tensor_digest = digests.result()
             info = SourceInfo(
                 file=head.file.path.name,
@@ -173,22 +252,49 @@ def pack(
                 vocabulary=head.vocabulary,
                 sha256=file_digest,
                 tensor_sha256=tensor_digest,
+                bias=head.bias.tensor if bias else None,
             )
-            writer.finish(weight_scale, info, quantisation)
+            writer.finish(
+                weight_scale,
+                info,
+                quantisation,
+                bias.unit if bias else 1.0,
+                bound.unit if bound else 1.0,
+                first_row=rows.start,
+                transform=head.transform,
+            )
     layout = writer.layout
     return PackReport(
         out=str(out),
         source=info,
-        rows=rows,
+        rows=len(rows),
+        first_row=rows.start,
+        vocabulary_rows=total,
         dim=layout.dim,
         config=config.image_fields(),
         units=config.units,
         weight_scale=weight_scale,
         quantisation=quantisation,
+        bias=_describe_term(bias),
+        bound=_describe_term(bound),
+        logit_scale=head.transform.scale,
+        softcap=head.transform.softcap,
         image_bytes=layout.bytes,
-        file_bytes=DATA_OFFSET + layout.bytes,
-        bits_per_weight=layout.bytes * 8 / (rows * layout.dim),
+        file_bytes=writer.file_bytes,
+        bits_per_weight=layout.bytes * 8 / (layout.rows * layout.dim),
     )
+
+
+def _part(term: RowTerm | None, rows: range) -> RowTerm | None:
+    """The rows of a term that are packed, in the unit of all."""
+    return term and replace(term, values=term.values[rows.start : rows.stop])
+
+
+def _describe_term(term: RowTerm | None) -> dict[str, float] | None:
+    if term is None:
+        return None
+    largest = int(np.abs(term.values.astype(np.int32)).max())
+    return {"unit": term.unit, "largest": largest * term.unit}
 
 
 @contextlib.contextmanager
@@ -203,40 +309,77 @@ def _digests(head: HeadSource) -> Iterator[concurrent.futures.Future]:
 
 
 def _write_rows(
-    head: HeadSource, writer: ImageWriter, progress: Progress
-) -> tuple[float, Quantisation]:
-    """Both passes; the weight scale and what was done to the weights."""
+    head: HeadSource, writer: ImageWriter, rows: range, total: int, progress: Progress
+) -> tuple[float, Quantisation, np.ndarray]:
+    """All passes: weight scale, what was done to the weights, and the distance of each of the
+    `total` rows from what is stored for it, float64 [total], zeros without a bound.
+    """
     layout = writer.layout
+    residuals = np.zeros(total)
     form = head.integer_form
     note = why_not_exact(form, layout.config) if form else None
+    reading = _Reading(layout, progress, total + len(rows))
     if form is None or note is not None:
         largest = 0.0
-        for start, stop in _passing(layout, 0, progress):
+        for start, stop in reading.chunks(0, total):
             values = head.read(start, stop)
             largest = max(largest, float(values.max()), -float(values.min()))
     else:
         exact = ExactScales(layout.config)
-        for start, stop in _passing(layout, 0, progress):
+        for start, stop in reading.chunks(0, total):
             exact.add(*_grouped_integers(head, layout, start, stop))
         note = exact.problem()
         if note is None:
-            for start, stop in _passing(layout, 1, progress):
+            for start, stop in reading.chunks(rows.start, rows.stop):
                 integers = _grouped_integers(head, layout, start, stop)
                 weights, scales = exact.convert(*integers)
-                writer.write(start, weights.reshape(stop - start, -1), scales)
-            return exact.weight_scale, EXACT
+                writer.write(start - rows.start, weights.reshape(stop - start, -1), scales)
+            return exact.weight_scale, EXACT, residuals
         largest = exact.max_magnitude
-    quantiser = Quantiser(layout.config, largest)
-    for start, stop in _passing(layout, 1, progress):
-        weights, scales = quantiser.quantise(_grouped(layout, head.read(start, stop)))
-        writer.write(start, weights.reshape(stop - start, -1), scales)
-    return quantiser.weight_scale, quantiser.summary(note)
+    # The statistics are to be those of the packed rows.
+    packed, others = (Quantiser(layout.config, largest) for _ in range(2))
+    parts = [(packed, rows.start, rows.stop)]
+    if layout.config.bound:
+        parts = [(others, 0, rows.start), *parts, (others, rows.stop, total)]
+        reading.rows = 2 * total
+    for quantiser, first, last in parts:
+        for start, stop in reading.chunks(first, last):
+            weights, scales = quantiser.quantise(
+                _grouped(layout, head.read(start, stop)),
+                residuals[start:stop] if layout.config.bound else None,
+            )
+            if quantiser is packed:
+                writer.write(start - first, weights.reshape(stop - start, -1), scales)
+    return packed.weight_scale, packed.summary(note), residuals
 
 
-def _passing(layout: ImageLayout, number: int, progress: Progress) -> Iterator[tuple[int, int]]:
-    for start, stop in row_chunks(layout):
-        yield start, stop
-        progress(number * layout.rows + stop, PASSES * layout.rows)
+class _Reading:
+    """Cuts ranges of rows into chunks to read, and reports how far it is.
+
+    Parameters
+    ----------
+    layout : ImageLayout
+        Of the image; a range that is not the image's is cut as if it were.
+    progress : callable
+    rows : int
+        Rows to be read, a row that is read twice counting twice.
+    """
+
+    def __init__(self, layout: ImageLayout, progress: Progress, rows: int):
+        self.layout = layout
+        self.progress = progress
+        self.rows = rows
+        self._done = 0
+
+    def chunks(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        if first == last:
+            return
+        for start, stop in row_chunks(
+            ImageLayout(self.layout.config, last - first, self.layout.dim)
+        ):
+            yield first + start, first + stop
+            self._done += stop - start
+            self.progress(self._done, self.rows)
 
 
 def _grouped(layout: ImageLayout, values: np.ndarray) -> np.ndarray:

@@ -2,7 +2,8 @@
 
     w = q * s * weight_scale
 
-q is two's complement of `weight_bits`, s has `scale_bits`, one per group of columns.
+q is two's complement of `weight_bits`, s has `scale_bits`, one per group of columns. Row terms are
+integers times one float for all rows.
 """
 
 from dataclasses import dataclass
@@ -10,13 +11,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from host.head_source import IntegerForm
-from hw.config import HeadConfig
+from host.tiles import weight_dtype
+from hw.config import TERM_BITS, HeadConfig
 
 BLOCK_WEIGHTS = 1 << 16
 """Weights quantised at a time."""
 
 FLOAT16_UNIT = 2.0**-24
 """Every finite float16 is an integer times this."""
+
+TERM_LIMIT = 2 ** (TERM_BITS - 1) - 1
+"""Largest magnitude the quantiser gives a term."""
+
+RESIDUAL_MARGIN = 2.0**-30
+"""More than float64 loses in a row's residual, relative to it."""
 
 
 def weight_limit(weight_bits: int) -> int:
@@ -60,6 +68,8 @@ class Quantiser:
 
     A group's scale is its largest magnitude over the largest weight, rounded to the stored integer
     scale and at least 1 unless the group is all zero; weights are rounded against the stored one.
+    Scales of 16-bit weights are rounded up: a scale that is too small by half of its unit clips
+    the group's largest weights by far more than their own rounding.
 
     Parameters
     ----------
@@ -74,30 +84,53 @@ class Quantiser:
         self.weight_scale = (
             float(max_magnitude) / weight_limit(config.weight_bits) / scale_limit(config) or 1.0
         )
+        self._round_scale = np.ceil if config.weight_bits == 16 else np.rint
         self._squared_error = 0.0
         self._squared_weights = 0.0
         self._max_error = 0.0
 
-    def quantise(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Float32 [n, groups, columns] to int8 of the same shape and int32 scales [n, groups]."""
+    def quantise(
+        self, values: np.ndarray, residuals: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Quantise rows.
+
+        Parameters
+        ----------
+        values : float32 [n, groups, columns]
+        residuals : float64 [n], optional
+            Takes how far each row is from what is stored for it, the Euclidean norm of
+            ``w - q * s * weight_scale``; a little too large rather than too small.
+
+        Returns
+        -------
+        weights : int8 or int16 [n, groups, columns]
+        scales : int32 [n, groups]
+        """
         columns = values.shape[-1]
         flat = values.reshape(-1, columns)
-        weights = np.empty(flat.shape, np.int8)
+        weights = np.empty(flat.shape, weight_dtype(self.config.weight_bits))
         scales = np.empty(len(flat), np.int32)
+        squares = None if residuals is None else np.empty(len(flat))
         # In blocks that stay in the cache, on memory that is not handed back in between: three
         # times as fast as on the whole.
         step = max(1, BLOCK_WEIGHTS // columns)
         scratch = np.empty((2, min(step, len(flat)), columns))
         for start in range(0, len(flat), step):
             part = slice(start, start + step)
-            self._quantise_block(flat[part], weights[part], scales[part], scratch)
+            errors = self._quantise_block(flat[part], weights[part], scales[part], scratch)
+            if squares is not None:
+                np.einsum("ij,ij->i", errors, errors, out=squares[part])
+        if residuals is not None:
+            norms = np.sqrt(squares.reshape(len(residuals), -1).sum(axis=1))
+            residuals[...] = norms * (1 + RESIDUAL_MARGIN)
         return weights.reshape(values.shape), scales.reshape(values.shape[:-1])
 
     def _quantise_block(self, values, weights, scales, scratch):
         exact, stored = scratch[:, : len(values)]
         exact[...] = values
         largest = _largest_magnitude(exact, stored)
-        found = np.rint(largest / (weight_limit(self.config.weight_bits) * self.weight_scale))
+        limit = weight_limit(self.config.weight_bits)
+        found = self._round_scale(largest / (limit * self.weight_scale))
         scales[...] = np.clip(found, largest > 0, scale_limit(self.config))
         steps = (np.maximum(scales, 1) * self.weight_scale)[:, np.newaxis]
         weights[...] = round_weights(exact, steps, self.config.weight_bits, out=stored)
@@ -107,6 +140,7 @@ class Quantiser:
         stored -= exact
         self._squared_error += _squares(stored)
         self._max_error = max(self._max_error, float(stored.max()), -float(stored.min()))
+        return stored
 
     def summary(self, note: str | None = None) -> Quantisation:
         """The statistics of everything quantised so far."""
@@ -134,6 +168,35 @@ def _largest_magnitude(values: np.ndarray, scratch: np.ndarray) -> np.ndarray:
 def _squares(values: np.ndarray) -> float:
     """Sum of the squares; not by BLAS, whose threads cost more here than they bring."""
     return float(np.einsum("ij,ij->", values, values))
+
+
+@dataclass(frozen=True)
+class RowTerm:
+    """A number for every row as it is stored: ``values * unit``."""
+
+    values: np.ndarray
+    """int16 [V]."""
+    unit: float
+
+
+def quantise_bias(bias: np.ndarray) -> RowTerm:
+    """A bias float64 [V], finite, to nearest; off by at most ``max|bias| / 65534``."""
+    unit = _term_unit(bias)
+    return RowTerm(np.rint(bias / unit).astype(np.int16), unit)
+
+
+def quantise_bound(residuals: np.ndarray) -> RowTerm:
+    """Upper bounds float64 [V], finite and not negative, rounded up."""
+    unit = _term_unit(residuals)
+    while np.ceil(residuals.max() / unit) > TERM_LIMIT:
+        unit = float(np.nextafter(unit, np.inf))
+    return RowTerm(np.ceil(residuals / unit).astype(np.int16), unit)
+
+
+def _term_unit(values: np.ndarray) -> float:
+    largest = float(np.abs(values).max())
+    # Never subnormal, where the division would no longer keep the terms in range.
+    return max(largest / TERM_LIMIT, float(np.finfo(np.float64).tiny)) if largest else 1.0
 
 
 def why_not_exact(form: IntegerForm, config: HeadConfig) -> str | None:
@@ -168,7 +231,7 @@ class ExactScales:
         self._can_negate = True
 
     def add(self, weights: np.ndarray, scales: np.ndarray):
-        """Take in int8 weights [n, groups, columns] and float scales [n, groups]."""
+        """Take in integer weights [n, groups, columns] and float scales [n, groups]."""
         units = _units(scales)
         self._bits |= int(np.bitwise_or.reduce(np.abs(units), axis=None))
         self._highest = max(self._highest, int(units.max()))
@@ -203,6 +266,7 @@ class ExactScales:
     def convert(self, weights: np.ndarray, scales: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights [n, groups, columns] and float scales [n, groups] as stored integers."""
         stored = (_units(scales) // round(self.weight_scale / FLOAT16_UNIT)).astype(np.int32)
+        weights = weights.astype(weight_dtype(self.config.weight_bits), copy=False)
         if not self.config.scale_signed and self._lowest < 0:
             weights = np.where((stored < 0)[..., np.newaxis], -weights, weights)
             stored = np.abs(stored)

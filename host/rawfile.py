@@ -9,6 +9,7 @@ import os
 import stat
 import threading
 import weakref
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -90,16 +91,25 @@ class RawFile:
         if self.size < end:
             raise self.truncated(end)
 
-    def sha256(self, start: int = 0, size: int | None = None, stop: threading.Event | None = None):
+    def sha256(
+        self, start: int = 0, size: int | None = None, stop: threading.Event | None = None
+    ) -> str:
         """SHA-256 of a range as hexadecimal digits; "" if `stop` was set meanwhile."""
+        return self.sha256_of([(start, self.size - start if size is None else size)], stop)
+
+    def sha256_of(
+        self, ranges: Iterable[tuple[int, int]], stop: threading.Event | None = None
+    ) -> str:
+        """SHA-256 of ranges (start, size) one after the other; "" if `stop` was set meanwhile."""
         digest = hashlib.sha256()
-        end = self.size if size is None else start + size
-        while start < end:
-            if stop is not None and stop.is_set():
-                return ""
-            part = self.read(start, min(HASH_CHUNK_BYTES, end - start))
-            digest.update(part)
-            start += len(part)
+        for start, size in ranges:
+            end = start + size
+            while start < end:
+                if stop is not None and stop.is_set():
+                    return ""
+                part = self.read(start, min(HASH_CHUNK_BYTES, end - start))
+                digest.update(part)
+                start += len(part)
         return digest.hexdigest()
 
     def close(self):

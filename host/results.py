@@ -1,107 +1,127 @@
-"""Results: the block the accelerator writes, and what the driver returns."""
+"""What the driver returns: the best rows of every state, and what was counted."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from hw.counters import COUNTERS
+from hw.counters import CHANNEL_COUNTERS, JOB_COUNTERS
 
-COUNTER_NAMES = tuple(counter.name for counter in COUNTERS)
+COUNTER_NAMES = tuple(counter.name for counter in JOB_COUNTERS + CHANNEL_COUNTERS)
 
-VECTOR_BYTES = 16
-RECORD = np.dtype([("score", "<i8"), ("id", "<u4"), ("zero", "<u4")])
-TRAILER_WORDS = 16
-TRAILER_BYTES = 8 * TRAILER_WORDS
+LARGEST_OF_CHANNELS = ("first_data_latency_cycles", "max_outstanding_bytes")
+"""Counters of which a job has the largest of its channels'; others are added up."""
 
 FILLER_ID = -1
-"""Id in places for which no row exists."""
+"""Id in places for which no row exists or is allowed."""
 FILLER_SCORE = np.iinfo(np.int64).min
-"""Score in places for which no row exists; the logit there is -inf."""
-
-
-@dataclass(frozen=True)
-class ResultBlock:
-    """The result block of a job with one vector."""
-
-    ids: np.ndarray
-    """uint32 [count], best first."""
-    scores: np.ndarray
-    """int64 [count]."""
-    counters: dict[str, int]
-    """Counters as of the time the block was written; the registers hold the final values."""
-    status: int
-    job: int
-    """JOBS register after this job."""
-
-
-def trailer_offset(k: int, bus_bytes: int) -> int:
-    """Byte offset of the trailer in the block of a job that asks for k results."""
-    return -(-(VECTOR_BYTES + k * RECORD.itemsize) // bus_bytes) * bus_bytes
-
-
-def result_bytes(k: int, bus_bytes: int) -> int:
-    """Size of the block of a job that asks for k results."""
-    return trailer_offset(k, bus_bytes) + TRAILER_BYTES
-
-
-def parse_results(block: np.ndarray, k: int, bus_bytes: int) -> ResultBlock:
-    """Read a result block.
-
-    Parameters
-    ----------
-    block : uint8 [result_bytes(k, bus_bytes)]
-
-    Raises
-    ------
-    ValueError
-        The count exceeds k.
-    """
-    count = int(block[:4].view("<u4")[0])
-    if count > k:
-        raise ValueError(f"the result block counts {count} records of at most {k}")
-    records = block[VECTOR_BYTES : VECTOR_BYTES + count * RECORD.itemsize].view(RECORD)
-    offset = trailer_offset(k, bus_bytes)
-    trailer = block[offset : offset + TRAILER_BYTES].view("<u8")
-    return ResultBlock(
-        ids=records["id"].copy(),
-        scores=records["score"].copy(),
-        counters=dict(zip(COUNTER_NAMES, map(int, trailer), strict=False)),
-        status=int(trailer[-1]) & 0xFFFF_FFFF,
-        job=int(trailer[-1]) >> 32,
-    )
+"""Score in places for which no row exists or is allowed; the logit there is -inf."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """What the accelerator found for N hidden states."""
+    """What the accelerator found for N hidden states, in J jobs.
+
+    A job serves up to as many states as the hardware has vectors, in order; what is counted, is
+    counted per job. With one vector J is N.
+    """
 
     ids: np.ndarray
-    """int32 [N, K], best first, -1 where fewer than K rows exist."""
+    """int32 [N, K], best first, -1 where fewer than K rows exist or are allowed."""
     scores: np.ndarray
-    """int64 [N, K], the smallest int64 where fewer than K rows exist."""
+    """int64 [N, K], the smallest int64 there; without the bound."""
     logits: np.ndarray
-    """float64 [N, K], -inf where fewer than K rows exist."""
+    """float64 [N, K], -inf there."""
     hidden_scales: np.ndarray
     """float64 [N]; ``logit == (score * weight_scale) * hidden_scale``."""
     counters: dict[str, np.ndarray]
-    """int64 [N] per counter of the hardware (`hw.counters.COUNTERS`)."""
+    """int64 [J] per counter of the hardware (`hw.counters`). Those that each channel has are added
+    up, but for `LARGEST_OF_CHANNELS`."""
+    channel_counters: dict[str, np.ndarray]
+    """int64 [J, C] per counter that each channel has."""
+    job_of: np.ndarray
+    """int64 [N], ascending: the job that served each state."""
+    bounds: np.ndarray | None = None
+    """float64 [N, K], of images with a bound: how far the exact logit may be from `logits`; rows
+    are ordered by their sum. 0 where no row is."""
+    logsumexp: np.ndarray | None = None
+    """float64 [N], if asked for: log(sum(exp(logit / temperature))) over all rows allowed, -inf
+    without any."""
+    all_logits: np.ndarray | None = None
+    """float64 [N, V], if asked for; -inf for rows that are not allowed."""
 
     @property
     def counts(self) -> np.ndarray:
         """Results that exist, int64 [N]."""
         return (self.ids != FILLER_ID).sum(axis=1)
 
+    @property
+    def vectors(self) -> np.ndarray:
+        """States of each job, int64 [J]."""
+        return np.bincount(self.job_of, minlength=len(self.counters["cycles"]))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All arrays by the names they are saved under.
+
+        ids, scores, logits, job_of, every counter, what was asked for of bounds, logsumexp and
+        all_logits, and with several channels ``channel_`` with the name of a counter, [J, C].
+        """
+        arrays = {"ids": self.ids, "scores": self.scores, "logits": self.logits}
+        arrays |= {"job_of": self.job_of} | self.counters
+        for name in ("bounds", "logsumexp", "all_logits"):
+            if getattr(self, name) is not None:
+                arrays[name] = getattr(self, name)
+        for name, values in self.channel_counters.items():
+            if values.shape[1] > 1:
+                arrays[f"channel_{name}"] = values
+        return arrays
+
     def save(self, path: Path) -> None:
-        """Write ids, scores, logits and every counter as an .npz, complete or not at all."""
+        """Write `arrays` as an .npz, complete or not at all."""
         path = Path(path)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
             with open(temporary, "wb") as file:
-                np.savez(
-                    file, ids=self.ids, scores=self.scores, logits=self.logits, **self.counters
-                )
+                np.savez(file, **self.arrays())
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def of_channels(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Counters [J, C] that each channel has, as those of jobs, [J]."""
+    return {
+        name: counts.max(axis=1) if name in LARGEST_OF_CHANNELS else counts.sum(axis=1)
+        for name, counts in values.items()
+    }
+
+
+def join(parts: Sequence[Results]) -> Results:
+    """Results of the same hardware and k, one behind the other, as if they were of one run."""
+    jobs = [len(part.counters["cycles"]) for part in parts]
+    starts = np.cumsum([0, *jobs[:-1]])
+
+    def joined(name):
+        values = [getattr(part, name) for part in parts]
+        return None if any(value is None for value in values) else np.concatenate(values)
+
+    def joined_counters(name):
+        values = [getattr(part, name) for part in parts]
+        return {key: np.concatenate([value[key] for value in values]) for key in values[0]}
+
+    return Results(
+        ids=joined("ids"),
+        scores=joined("scores"),
+        logits=joined("logits"),
+        hidden_scales=joined("hidden_scales"),
+        counters=joined_counters("counters"),
+        channel_counters=joined_counters("channel_counters"),
+        job_of=np.concatenate(
+            [part.job_of + start for part, start in zip(parts, starts, strict=True)]
+        ),
+        bounds=joined("bounds"),
+        logsumexp=joined("logsumexp"),
+        all_logits=joined("all_logits"),
+    )

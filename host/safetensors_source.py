@@ -9,8 +9,9 @@ import numpy as np
 
 from host import safetensors_format
 from host.errors import UserError
-from host.head_source import HeadSource, check_shape
+from host.head_source import BiasSource, HeadSource, check_shape
 from host.rawfile import RawFile
+from host.transform_source import config_transform
 
 INDEX_NAME = "model.safetensors.index.json"
 SHARD_NAME = re.compile(r"(.+)-\d{5}-of-\d{5}\.safetensors")
@@ -32,6 +33,7 @@ EMBEDDINGS = (
     "model.decoder.embed_tokens.weight",
     "embed_tokens.weight",
     "transformer.wte.weight",
+    "transformer.w.weight",
     "wte.weight",
     "gpt_neox.embed_in.weight",
     "backbone.embeddings.weight",
@@ -46,12 +48,18 @@ HIDDEN_KEYS = ("hidden_size", "n_embd", "d_model")
 DTYPES = {"F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 
 
+def _bias_name(weight: str) -> str:
+    return weight.removesuffix("weight") + "bias"
+
+
 class SafetensorsSource(HeadSource):
     """The head of a model in safetensors files.
 
     With a `config.json` beside the files, it decides whether the embedding is the head and which
     way the matrix lies. Without one, a file must hold a tensor with the name of a head, or a
     single tensor; it is taken as [vocabulary, hidden width], as linear layers are stored.
+
+    The bias of `<name>.weight` is `<name>.bias`, that of a tied head the one of any head's name.
 
     Parameters
     ----------
@@ -61,13 +69,16 @@ class SafetensorsSource(HeadSource):
     Raises
     ------
     UserError
-        A file is missing, cut short or damaged; there is no head; or it does not fit the
-        configuration.
+        A file is missing, cut short or damaged; there is no head; it does not fit the
+        configuration; or that has a logit scale or softcap that is no finite number above 0.
     """
+
+    bias_place = f"a tensor {_bias_name(HEADS[0])}"
 
     def __init__(self, path: Path):
         self.path = path
         folder = path if path.is_dir() else path.parent
+        names: dict[str, str] = {}
         index = _find_index(path)
         config_path = folder / "config.json"
         config = _read_json(config_path) if config_path.is_file() else None
@@ -90,6 +101,11 @@ class SafetensorsSource(HeadSource):
             vocabulary = _lookup(config, ("vocab_size",))
             check_shape(where, entry.shape, _lookup(config, HIDDEN_KEYS), vocabulary)
             sizes = [n for n in (vocabulary, tokenizer_size(folder)) if n is not None]
+            self.bias = self._find_bias(folder, tensors, names)
+            if config is not None:
+                text = next(iter(_text_configs(config)), config)
+                model_type = text.get("model_type") or config.get("model_type")
+                self.transform = config_transform(str(config_path), text, model_type)
         except BaseException:
             self.file.close()
             raise
@@ -98,17 +114,50 @@ class SafetensorsSource(HeadSource):
         self.offset, self.size = entry.offset, entry.size
         self.vocabulary = min(sizes, default=None)
 
+    def _find_bias(
+        self,
+        folder: Path,
+        tensors: dict[str, safetensors_format.TensorEntry],
+        shards: dict[str, str],
+    ) -> BiasSource | None:
+        """The bias among the tensors of the head's file, or of all shards of a model."""
+        wanted = HEADS if self.tied else (self.tensor,)
+        candidates = [_bias_name(name) for name in wanted if name.endswith(".weight")]
+        name = next((name for name in candidates if name in (shards or tensors)), None)
+        if name is None:
+            return None
+        path = folder / shards[name] if shards else self.file.path
+        with RawFile(path) as file:
+            entry = safetensors_format.read_header(file)[0].get(name)
+            if entry is None:
+                raise UserError(file.name, f"no tensor {name}, which the index promises")
+
+        def read():
+            if entry.dtype not in DTYPES:
+                where = f"{path}: tensor {name}"
+                raise UserError(where, "type", expected="F32, F16 or BF16", found=entry.dtype)
+            with RawFile(path) as file:
+                return _floats(file.read(entry.offset, entry.size), entry.dtype).reshape(
+                    entry.shape
+                )
+
+        return BiasSource(name, str(path), read)
+
     def read(self, start: int, stop: int) -> np.ndarray:
         row_bytes = self.size // self.rows
         data = self.file.read(self.offset + start * row_bytes, (stop - start) * row_bytes)
-        stored = np.frombuffer(data, DTYPES[self.dtype]).reshape(stop - start, self.dim)
-        if self.dtype == "BF16":
-            # A bfloat16 is the upper half of a float32.
-            values = (stored.astype(np.uint32) << 16).view(np.float32)
-        else:
-            values = stored.astype(np.float32, copy=False)
+        values = _floats(data, self.dtype).reshape(stop - start, self.dim)
         self.check_finite(values, start)
         return values
+
+
+def _floats(data: bytearray, dtype: str) -> np.ndarray:
+    """Stored floats as float32."""
+    stored = np.frombuffer(data, DTYPES[dtype])
+    if dtype == "BF16":
+        # A bfloat16 is the upper half of a float32.
+        return (stored.astype(np.uint32) << 16).view(np.float32)
+    return stored.astype(np.float32, copy=False)
 
 
 def _find_index(path: Path) -> Path | None:
@@ -158,12 +207,15 @@ def _read_index(path: Path) -> dict[str, str]:
     return names
 
 
+def _text_configs(config: dict[str, Any]) -> list[dict[str, Any]]:
+    return [config[name] for name in TEXT_CONFIGS if isinstance(config.get(name), dict)]
+
+
 def _lookup(config: dict[str, Any] | None, keys: tuple[str, ...]) -> Any:
     """The value of the first of `keys` there is, in the language model's part first."""
     if config is None:
         return None
-    parts = [config[name] for name in TEXT_CONFIGS if isinstance(config.get(name), dict)]
-    for part in (*parts, config):
+    for part in (*_text_configs(config), config):
         for key in keys:
             if part.get(key) is not None:
                 return part[key]

@@ -4,12 +4,16 @@
 transpositions.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from hw.config import HeadConfig, ceil_div
-from hw.layout import ImageLayout
+from hw.config import TERM_BITS, HeadConfig, ceil_div
+from hw.layout import ImageLayout, Tile
+
+Piece = tuple[int, int, np.ndarray]
+"""Channel, byte offset in the channel's image, bytes."""
 
 CHUNK_WEIGHTS = 1 << 20
 """Weights worked on at a time: bounds the memory and keeps the working set near the caches."""
@@ -40,9 +44,22 @@ def scale_dtype(config: HeadConfig) -> np.dtype:
     return np.dtype(f"<{kind}{config.scale_bits // 8}")
 
 
+def weight_dtype(weight_bits: int) -> np.dtype:
+    """The type that holds a weight; of 4 bits, one weight a byte."""
+    return np.dtype("<i2" if weight_bits == 16 else "i1")
+
+
+TERM_DTYPE = np.dtype(f"<i{TERM_BITS // 8}")
+"""The type of a stored row term."""
+
+
 def encode_rows(
-    layout: ImageLayout, first_row: int, weights: np.ndarray, scales: np.ndarray
-) -> list[tuple[int, np.ndarray]]:
+    layout: ImageLayout,
+    first_row: int,
+    weights: np.ndarray,
+    scales: np.ndarray,
+    terms: np.ndarray | None = None,
+) -> list[Piece]:
     """The pieces of the image that hold some rows.
 
     Parameters
@@ -50,101 +67,217 @@ def encode_rows(
     layout : ImageLayout
     first_row : int
         Id of the first row; rows must be a range as `row_chunks` gives them.
-    weights : int8 [n, padded_dim]
+    weights : integers [n, padded_dim]
         In range of `weight_bits`; padding columns are zero.
     scales : integers [n, groups]
         In range of the scale format.
+    terms : integers [n, terms], optional
+        In range of a term. Default: zeros.
 
     Returns
     -------
-    list of (byte offset in the image, uint8 array)
-        What is not covered by the pieces of all rows is zero.
+    list of (channel, byte offset in the channel's image, uint8 array)
+        To be written in this order: the terms' pieces lie in those of whole tiles. What is not
+        covered by the pieces of all rows is zero.
     """
     config = layout.config
     rows = len(weights)
     blocks = ceil_div(rows, config.units)
-    weights = _pad_rows(weights, blocks * config.units)
-    scales = _pad_rows(scales, blocks * config.units)
-    body = _encode_body(layout, weights)
-    header = _encode_scales(layout, scales)
-
-    tile = layout.tile(first_row // config.tile_rows)
-    skip = (first_row - tile.first_row) // config.units
-    if skip or rows < tile.rows:
-        start = tile.offset_beats * config.bus_bytes
-        header_start = start + skip * header.size // blocks
-        body_start = start + (tile.header_beats + skip * layout.row_beats) * config.bus_bytes
-        return [(header_start, header), (body_start, body)]
+    weights = weights.astype(weight_dtype(config.weight_bits), copy=False)
+    body = _encode_body(layout, _pad_rows(weights, blocks * config.units))
+    header = _encode_scales(layout, _pad_rows(scales, blocks * config.units))
+    block_scales, block_body = header.size // blocks, body.size // blocks
 
     pieces = []
-    full = rows // config.tile_rows
-    used_header = used_body = 0
-    if full:
-        tile_bytes = tile.beats * config.bus_bytes
-        image = np.zeros((full, tile_bytes), np.uint8)
-        per_tile = config.tile_blocks * (header.size // blocks)
-        body_bytes = tile.body_beats * config.bus_bytes
-        used_header, used_body = full * per_tile, full * body_bytes
-        image[:, :per_tile] = header[:used_header].reshape(full, per_tile)
-        image[:, tile_bytes - body_bytes :] = body[:used_body].reshape(full, body_bytes)
-        pieces.append((tile.offset_beats * config.bus_bytes, image.reshape(-1)))
-    if used_body < body.size:
-        last = layout.tile(tile.index + full)
-        start = last.offset_beats * config.bus_bytes
-        pieces.append((start, header[used_header:]))
-        pieces.append((start + last.header_beats * config.bus_bytes, body[used_body:]))
+    tile = layout.tile(first_row // config.tile_rows)
+    skip = (first_row - tile.first_row) // config.units
+    tiles = 0 if skip else rows // config.tile_rows
+    done = tiles * config.tile_blocks
+    if tiles:
+        whole_header = header[: done * block_scales].reshape(tiles, -1)
+        whole_body = body[: done * block_body].reshape(tiles, -1)
+        scales_start = _scales_start(layout, tile)
+        scales_end = scales_start + whole_header.shape[1]
+        for first in range(min(config.channels, tiles)):
+            own = slice(first, None, config.channels)
+            count = len(range(tiles)[own])
+            image = np.zeros((count, tile.beats * config.bus_bytes), np.uint8)
+            image[:, scales_start:scales_end] = whole_header[own]
+            image[:, tile.header_beats * config.bus_bytes :] = whole_body[own]
+            start = layout.tile(tile.index + first)
+            offset = start.offset_beats * config.bus_bytes
+            pieces.append((start.channel, offset, image.reshape(-1)))
+    if done < blocks:
+        tile = layout.tile(tile.index + tiles)
+        start = tile.offset_beats * config.bus_bytes
+        header_start = start + _scales_start(layout, tile) + skip * block_scales
+        body_start = start + tile.header_beats * config.bus_bytes + skip * block_body
+        pieces.append((tile.channel, header_start, header[done * block_scales :]))
+        pieces.append((tile.channel, body_start, body[done * block_body :]))
+    if terms is not None:
+        pieces += encode_terms(layout, first_row, terms)
     return pieces
 
 
-def decode_rows(
-    layout: ImageLayout, image: np.ndarray, start: int, stop: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """The inverse of `encode_rows` for any range of rows.
+def encode_terms(layout: ImageLayout, first_row: int, terms: np.ndarray) -> Iterator[Piece]:
+    """The pieces of the image that hold the terms of some rows.
 
     Parameters
     ----------
     layout : ImageLayout
-    image : uint8 [bytes]
-        The whole image; only what holds the rows is touched.
+    first_row : int
+        Id of the first row; rows must be a range as `row_chunks` gives them, or all.
+    terms : integers [n, terms]
+        In range of a term.
+    """
+    config = layout.config
+    row, stop = first_row, first_row + len(terms)
+    while row < stop and config.terms:
+        tile = layout.tile(row // config.tile_rows)
+        skip = row - tile.first_row
+        count = min(stop - row, tile.rows - skip)
+        stored = ceil_div(count, config.units) * config.units
+        values = _pad_rows(terms[row - first_row : row - first_row + count], stored)
+        data = np.ascontiguousarray(values.T, TERM_DTYPE).view(np.uint8)
+        start = tile.offset_beats * config.bus_bytes
+        for number, part in enumerate(data):
+            place = number * tile.blocks * config.units + skip
+            yield tile.channel, start + place * TERM_DTYPE.itemsize, part
+        row += count
+
+
+def decode_rows(
+    layout: ImageLayout, channels: Sequence[np.ndarray], start: int, stop: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The weights and scales that `encode_rows` stored, for any range of rows.
+
+    Parameters
+    ----------
+    layout : ImageLayout
+    channels : uint8 arrays [bytes]
+        The whole image of every channel; only what holds the rows is touched.
     start, stop : int
         ``0 <= start <= stop <= rows``.
 
     Returns
     -------
-    weights : int8 [stop - start, padded_dim]
+    weights : int8 or int16 [stop - start, padded_dim]
     scales : int32 [stop - start, groups]
     """
     config = layout.config
-    weights = np.empty((stop - start, layout.padded_dim), np.int8)
+    block_bytes = config.units * layout.groups * config.scale_bits // 8
+    row_bytes = layout.row_beats * config.bus_bytes
+    weights = np.empty((stop - start, layout.padded_dim), weight_dtype(config.weight_bits))
     scales = np.empty((stop - start, layout.groups), np.int32)
+    for run in _runs(layout, start, stop):
+        section = run.section(channels)
+        header = _scales_start(layout, run.tile) + run.block * block_bytes
+        body = run.tile.header_beats * config.bus_bytes + run.block * row_bytes
+        header_part = section[:, header : header + run.blocks * block_bytes]
+        body_part = section[:, body : body + run.blocks * row_bytes]
+        run.put(weights, _decode_body(layout, body_part))
+        run.put(scales, _decode_scales(layout, header_part))
+    return weights, scales
+
+
+def decode_terms(
+    layout: ImageLayout, channels: Sequence[np.ndarray], start: int, stop: int
+) -> np.ndarray:
+    """The terms of any range of rows, int16 [stop - start, terms]; arguments as `decode_rows`."""
+    config = layout.config
+    terms = np.empty((stop - start, config.terms), np.int16)
+    if not config.terms:
+        return terms
+    block_bytes = config.units * TERM_DTYPE.itemsize
+    for run in _runs(layout, start, stop):
+        section = run.section(channels)
+        for number in range(config.terms):
+            first = (number * run.tile.blocks + run.block) * block_bytes
+            part = section[:, first : first + run.blocks * block_bytes].view(TERM_DTYPE)
+            run.put(terms[:, number : number + 1], part)
+    return terms
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Some rows of a channel: of whole tiles that follow each other there, or of one tile."""
+
+    layout: ImageLayout
+    tile: Tile
+    """The first tile."""
+    tiles: int
+    block: int
+    """First block read in a tile."""
+    blocks: int
+    """Blocks read in a tile."""
+    drop: int
+    """Rows before the first one wanted in that block."""
+    rows: int
+    """Rows wanted of a tile."""
+    start: int
+    """Where they go among the rows asked for; those of the next tile `step` rows on."""
+    step: int
+
+    def section(self, channels: Sequence[np.ndarray]) -> np.ndarray:
+        """The tiles' bytes, uint8 [tiles, bytes of a tile]."""
+        bus_bytes = self.layout.config.bus_bytes
+        start, size = self.tile.offset_beats * bus_bytes, self.tile.beats * bus_bytes
+        data = channels[self.tile.channel][start : start + self.tiles * size]
+        return data.reshape(self.tiles, size)
+
+    def put(self, out: np.ndarray, values: np.ndarray):
+        """Put the values of the rows of all blocks read into their places."""
+        values = values.reshape(self.tiles, -1, out.shape[1])[:, self.drop : self.drop + self.rows]
+        if self.tiles == 1 or self.step == self.rows:
+            out[self.start : self.start + self.tiles * self.rows] = values.reshape(-1, out.shape[1])
+        else:
+            for number, tile in enumerate(values):
+                first = self.start + number * self.step
+                out[first : first + self.rows] = tile
+
+
+def _runs(layout: ImageLayout, start: int, stop: int) -> Iterator[_Run]:
+    """What holds rows `start` to `stop`."""
+    config = layout.config
     full_tiles = layout.rows // config.tile_rows
     row = start
     while row < stop:
         tile = layout.tile(row // config.tile_rows)
         skip = row - tile.first_row
         whole = 0 if skip else min((stop - row) // config.tile_rows, full_tiles - tile.index)
-        tiles = max(1, whole)
-        rows = whole * config.tile_rows or min(stop - row, tile.rows - skip)
-        first_block = skip // config.units
-        blocks = ceil_div(skip + rows, config.units) - first_block if not whole else tile.blocks
+        for first in range(min(config.channels, whole)):
+            yield _Run(
+                layout,
+                tile=layout.tile(tile.index + first),
+                tiles=len(range(first, whole, config.channels)),
+                block=0,
+                blocks=tile.blocks,
+                drop=0,
+                rows=config.tile_rows,
+                start=row - start + first * config.tile_rows,
+                step=config.channels * config.tile_rows,
+            )
+        count = whole * config.tile_rows
+        if not whole:
+            count = min(stop - row, tile.rows - skip)
+            block = skip // config.units
+            yield _Run(
+                layout,
+                tile=tile,
+                tiles=1,
+                block=block,
+                blocks=ceil_div(skip + count, config.units) - block,
+                drop=skip - block * config.units,
+                rows=count,
+                start=row - start,
+                step=count,
+            )
+        row += count
 
-        offset = tile.offset_beats * config.bus_bytes
-        tile_bytes = tile.beats * config.bus_bytes
-        section = image[offset : offset + tiles * tile_bytes].reshape(tiles, tile_bytes)
-        block_bytes = config.units * layout.groups * config.scale_bits // 8
-        header = section[:, first_block * block_bytes : (first_block + blocks) * block_bytes]
-        body_start = tile.header_beats + first_block * layout.row_beats
-        body = section[
-            :,
-            body_start * config.bus_bytes : (body_start + blocks * layout.row_beats)
-            * config.bus_bytes,
-        ]
-        drop = skip - first_block * config.units
-        where = slice(row - start, row - start + rows)
-        weights[where] = _decode_body(layout, body)[drop : drop + rows]
-        scales[where] = _decode_scales(layout, header)[drop : drop + rows]
-        row += rows
-    return weights, scales
+
+def _scales_start(layout: ImageLayout, tile: Tile) -> int:
+    """Byte of a tile where its scales start."""
+    return layout.config.terms * tile.blocks * layout.config.units * TERM_DTYPE.itemsize
 
 
 def _pad_rows(values: np.ndarray, rows: int) -> np.ndarray:
@@ -175,7 +308,8 @@ def _decode_body(layout: ImageLayout, body: np.ndarray) -> np.ndarray:
         nibbles[..., 1] = body.view(np.int8) >> 4
         body = nibbles
     shape = (-1, layout.row_beats, config.units, config.width)
-    return body.view(np.int8).reshape(shape).transpose(0, 2, 1, 3).reshape(-1, layout.padded_dim)
+    dtype = weight_dtype(config.weight_bits)
+    return body.view(dtype).reshape(shape).transpose(0, 2, 1, 3).reshape(-1, layout.padded_dim)
 
 
 def _encode_scales(layout: ImageLayout, scales: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from host.hidden import check_hidden, quantise_hidden
+from host.parameters import prepare_vectors
 from host.results import Results
 from sim import golden
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 def image_chunks(
     image: "Image", progress: Callable[[int, int], None] | None = None
-) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """The rows of an image in order, as (first row, weights [R, d], scales [R, G])."""
+) -> Iterator[tuple[int, np.ndarray, np.ndarray, np.ndarray]]:
+    """The rows of an image in order: first row, weights [R, d], scales [R, G], terms [R, T]."""
     for start, stop in image.chunks():
-        yield start, *image.read_rows(start, stop)
+        yield start, *image.read_rows(start, stop), image.read_terms(start, stop)
         if progress is not None:
             progress(stop, image.rows)
 
@@ -29,6 +29,8 @@ def golden_results(
     k: int,
     hidden_bits: int,
     progress: Callable[[int, int], None] | None = None,
+    *,
+    allowed: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """What the golden model returns for an image: ids int32 [N, k] and scores int64 [N, k].
 
@@ -36,15 +38,25 @@ def golden_results(
     ----------
     hidden : real [N, d]
     progress : callable (rows done, rows), optional
+    allowed : bool [N, V], optional
+        Rows that take part. Default: all.
 
     Raises
     ------
     UserError
-        As `host.hidden.check_hidden`.
+        As `host.parameters.prepare_vectors`.
     """
-    quantised, _ = quantise_hidden(check_hidden(hidden, image.dim), hidden_bits)
-    group = image.layout.config.group
-    return golden.best_rows(image_chunks(image, progress), quantised, k, group)
+    vectors = prepare_vectors(image, hidden, hidden_bits)
+    config = image.config
+    return golden.best_rows(
+        image_chunks(image, progress),
+        vectors.quantised,
+        k,
+        config.group,
+        bias_multipliers=vectors.parameters["bias"] if config.bias else None,
+        bound_multipliers=vectors.parameters["bound"] if config.bound else None,
+        allowed=allowed,
+    )
 
 
 def mismatches(results: Results, ids: np.ndarray, scores: np.ndarray) -> np.ndarray:

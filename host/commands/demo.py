@@ -119,7 +119,7 @@ def run(arguments: argparse.Namespace) -> int:
         answer = generate(body, head, prompt, arguments.tokens, k, _write)
         _write("\n\n")
     results = answer.joined()
-    figures = Figures(results.counters, config.bus_bytes, clock_hz)
+    figures = Figures(results, config.bus_bytes, clock_hz)
     _print_table(body, answer, figures, k)
     print(
         f"{len(answer.tokens)} tokens{', the last ends the text' if answer.ended else ''}: "

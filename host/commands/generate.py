@@ -23,6 +23,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_hardware_options(parser, Purpose.BUILD)
 
 
+OPTIONAL = ("bias", "bound", "mask", "all_logits", "logsumexp", "job_queue")
+
+
+def summary(config: HeadConfig) -> str:
+    """A configuration in one line."""
+    group = f"groups of {config.group}" if config.group else "whole rows"
+    channels = f" on {config.channels} channels" if config.channels > 1 else ""
+    batch = f" for {config.batch} states" if config.batch > 1 else ""
+    built = [name.replace("_", " ") for name in OPTIONAL if getattr(config, name)]
+    return (
+        f"{config.lanes} lanes ({config.lane_units} rows x {config.lane_width} columns, fold "
+        f"{config.fold}){batch}{channels}, {config.bus_bits}-bit bus, int{config.weight_bits} in "
+        f"{group}, top {config.k} of up to {config.max_rows} rows of {config.max_dim} columns"
+        + (f", with {', '.join(built)}" if built else "")
+    )
+
+
 def generated_files(config: HeadConfig) -> dict[str, str]:
     """The files of an accelerator by name; the same text each time."""
     from hw import register_docs, verilog
@@ -67,12 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"files": list(map(str, paths)), "config": asdict(config)})
         return 0
-    group = f"groups of {config.group}" if config.group else "whole rows"
-    print(
-        f"{config.lanes} lanes ({config.lane_units} rows x {config.lane_width} columns, fold "
-        f"{config.fold}), {config.bus_bits}-bit bus, int{config.weight_bits} in {group}, "
-        f"top {config.k} of up to {config.max_rows} rows of {config.max_dim} columns"
-    )
+    print(summary(config))
     for path in paths:
         print(path)
     return 0

@@ -1,21 +1,25 @@
 """`unembed simulate`: hidden states through the simulated accelerator."""
 
 import argparse
+import math
 import os
 import time
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
-from rich.table import Table
 
-from host.console import print_json, print_table, say, stages
+from host.arrays import load_array
+from host.check import check_results
+from host.console import print_json, say, stages
 from host.driver import Head
 from host.errors import UserError
 from host.figures import Figures
-from host.hidden import check_hidden, load_hidden
+from host.hidden import check_hidden
 from host.image import Image
+from host.masks import load_mask
 from host.options import (
+    RUN_FUNCTIONS,
     Purpose,
     UsageError,
     add_hardware_options,
@@ -23,9 +27,9 @@ from host.options import (
     check_simulation_options,
     config_for_image,
 )
+from host.report import document, print_check, print_results
 from host.results import Results
-from host.verify import golden_results, mismatches
-from hw.config import MAX_K, HeadConfig
+from hw.config import MAX_K
 from sim.device import SimDevice
 from sim.memory import MemoryModel
 
@@ -33,9 +37,6 @@ NAME = "simulate"
 HELP = "run hidden states through the simulated accelerator"
 
 DEFAULT_K = 64
-SHOWN_STATES = 16
-WIDEST_LOGIT = 1e9
-"""From this magnitude on a logit is shown with an exponent."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,11 +55,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--check", action="store_true", help="compare with the golden model, exit 1 on a mismatch"
     )
     parser.add_argument(
-        "-o", "--out", type=Path, metavar="FILE.npz", help="write ids, scores, logits and counters"
+        "-o",
+        "--out",
+        type=Path,
+        metavar="FILE.npz",
+        help="write ids, scores, logits, counters and what else was asked for",
     )
     parser.add_argument("--json", action="store_true", help="results as JSON")
+    functions = parser.add_argument_group("optional functions", "The hardware is built with them.")
+    functions.add_argument(
+        "--mask",
+        type=Path,
+        metavar="FILE",
+        help=".npy, int32 [N, ceil(V/32)]: bit v %% 32 of word v // 32 is 1 where row v is allowed",
+    )
+    functions.add_argument(
+        "--all-logits", action="store_true", help="return the logits of all rows as well"
+    )
+    functions.add_argument(
+        "--logsumexp",
+        action="store_true",
+        help="return log(sum(exp(logit / temperature))) over all allowed rows as well",
+    )
+    functions.add_argument(
+        "--temperature", type=float, metavar="T", help="for --logsumexp (default 1)"
+    )
     add_hardware_options(parser, Purpose.RUN)
     add_simulation_options(parser)
+
+
+def _functions(arguments: argparse.Namespace) -> list[str]:
+    """Optional functions that the run uses, of `host.options.RUN_FUNCTIONS`."""
+    return [field for field in RUN_FUNCTIONS if getattr(arguments, field)]
 
 
 def _check_arguments(arguments: argparse.Namespace) -> None:
@@ -67,6 +95,13 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
         raise UsageError("-k", f"must be in 1..{MAX_K}", found=arguments.k)
     if arguments.limit is not None and arguments.limit < 1:
         raise UsageError("--limit", "must be at least 1", found=arguments.limit)
+    if arguments.temperature is not None:
+        if not arguments.logsumexp:
+            raise UsageError("--temperature", "is of use only with --logsumexp")
+        if not 0 < arguments.temperature < math.inf:
+            raise UsageError(
+                "--temperature", "must be finite and above 0", found=f"{arguments.temperature:g}"
+            )
     if arguments.out is not None:
         _check_output(arguments)
 
@@ -80,64 +115,25 @@ def _check_output(arguments: argparse.Namespace) -> None:
         raise UserError(out, "is a folder", expected="a file name")
     if not os.access(out.parent, os.W_OK):
         raise UserError(out, "cannot be written: its folder is write-protected")
-    for path, what in ((arguments.image, "image"), (arguments.hidden, "hidden states")):
-        if out.exists() and path.exists() and out.samefile(path):
+    for path, what in (
+        (arguments.image, "image"),
+        (arguments.hidden, "hidden states"),
+        (arguments.mask, "mask"),
+    ):
+        if path is not None and out.exists() and path.exists() and out.samefile(path):
             raise UserError(out, f"would overwrite the {what}")
 
 
-def _hidden(arguments: argparse.Namespace, dim: int) -> np.ndarray:
-    hidden = load_hidden(arguments.hidden, arguments.key)
+def _hidden(arguments: argparse.Namespace, dim: int) -> tuple[np.ndarray, int]:
+    """The states to run, and how many the file holds."""
+    hidden = load_array(arguments.hidden, arguments.key)
     if hidden.ndim == 2 and not len(hidden):
         raise UserError(arguments.hidden, "holds no states")
+    states = len(hidden) if hidden.ndim == 2 else 1
     try:
-        return check_hidden(hidden[: arguments.limit] if hidden.ndim == 2 else hidden, dim)
+        return check_hidden(hidden[: arguments.limit] if hidden.ndim == 2 else hidden, dim), states
     except (TypeError, UserError) as error:
         raise UserError(arguments.hidden, str(error)) from None
-
-
-def _report(
-    arguments: argparse.Namespace, config: HeadConfig, results: Results, figures: Figures
-) -> dict:
-    return {
-        "image": str(arguments.image),
-        "config": asdict(config),
-        "latency_cycles": arguments.latency,
-        "states": len(results.ids),
-        "k": results.ids.shape[1],
-        "figures": figures.as_dict(),
-        "counters": {name: values.tolist() for name, values in results.counters.items()},
-        "results": [
-            {
-                "ids": results.ids[n, :count].tolist(),
-                "scores": results.scores[n, :count].tolist(),
-                "logits": results.logits[n, :count].tolist(),
-            }
-            for n, count in enumerate(results.counts)
-        ],
-    }
-
-
-def _print_table(results: Results, figures: Figures) -> None:
-    table = Table(box=None, padding=(0, 3, 0, 0))
-    columns = ("state", "best id", "logit", "cycles", "bus", "waiting", "refused", "bytes read")
-    for name in columns:
-        table.add_column(name, justify="right")
-    counters = results.counters
-    for n in range(min(SHOWN_STATES, len(results.ids))):
-        table.add_row(
-            str(n),
-            str(results.ids[n, 0]),
-            _logit(results.logits[n, 0]),
-            f"{counters['cycles'][n]:,}",
-            f"{100 * figures.utilisation[n]:.2f} %",
-            f"{counters['wait_cycles'][n]:,}",
-            f"{counters['refused_cycles'][n]:,}",
-            f"{figures.bytes_read[n]:,}",
-        )
-    print_table(table)
-    if len(results.ids) > SHOWN_STATES:
-        print(f"... and {len(results.ids) - SHOWN_STATES} more states")
-    print(figures.line())
 
 
 def _save(results: Results, path: Path) -> None:
@@ -148,63 +144,60 @@ def _save(results: Results, path: Path) -> None:
         raise UserError(path, f"cannot be written: {error.strerror}") from None
 
 
-def _logit(value: float) -> str:
-    return f"{value:.4f}" if abs(value) < WIDEST_LOGIT else f"{value:.6g}"
-
-
-def _show_mismatch(place, results: Results, ids: np.ndarray, scores: np.ndarray) -> None:
-    state, rank = map(int, place)
-    say(
-        "mismatch",
-        f"state {state}, rank {rank}: the accelerator has id {results.ids[state, rank]} with "
-        f"score {results.scores[state, rank]}, the golden model id {ids[state, rank]} with score "
-        f"{scores[state, rank]}",
-    )
-
-
 def run(arguments: argparse.Namespace) -> int:
     _check_arguments(arguments)
     image = Image(arguments.image)
-    hidden = _hidden(arguments, image.dim)
-    config = config_for_image(arguments, image, arguments.k)
+    hidden, states = _hidden(arguments, image.dim)
+    mask = None
+    if arguments.mask is not None:
+        mask = load_mask(arguments.mask, states, image.rows)[: len(hidden)]
+    config = config_for_image(arguments, image, arguments.k, _functions(arguments))
     k = arguments.k if arguments.k is not None else min(DEFAULT_K, config.k)
     memory = MemoryModel(latency_cycles=arguments.latency)
     clock_hz = arguments.clock_mhz * 1e6
-    check = None
+    check, differences = None, []
     image.verify()  # before a simulator is built for it
     with stages() as progress:
         with SimDevice(config, memory, clock_hz, progress=progress) as device:
             head = Head(device, image)
             progress("simulating", 0, len(hidden))
             start = time.perf_counter()
-            results = head.run(hidden, k, lambda done, total: progress("simulating", done, total))
+            results = head.run(
+                hidden,
+                k,
+                lambda done, total: progress("simulating", done, total),
+                mask=mask,
+                all_logits=arguments.all_logits,
+                logsumexp=arguments.logsumexp,
+                temperature=arguments.temperature or 1.0,
+            )
             seconds = time.perf_counter() - start
         if arguments.out is not None:
             _save(results, arguments.out)
         if arguments.check:
-            ids, scores = golden_results(
+            check, differences = check_results(
+                results,
                 image,
                 hidden,
-                k,
                 config.hidden_bits,
+                mask,
+                arguments.temperature or 1.0,
                 lambda done, total: progress("golden model", done, total),
             )
-            wrong = mismatches(results, ids, scores)
-            check = {"compared": results.ids.size, "mismatches": len(wrong)}
-    figures = Figures(results.counters, config.bus_bytes, clock_hz)
+    figures = Figures(results, config.bus_bytes, clock_hz)
     if arguments.json:
-        document = _report(arguments, config, results, figures)
-        print_json(document | {"check": check, "seconds": seconds})
+        system = {
+            "image": str(arguments.image),
+            "config": asdict(config),
+            "latency_cycles": arguments.latency,
+        }
+        print_json(system | document(results, figures) | {"check": check, "seconds": seconds})
     else:
-        _print_table(results, figures)
+        print_results(results, figures)
         if arguments.out is not None:
             print(f"results in {arguments.out}")
         if check is not None:
-            print(
-                f"golden model: {check['compared']:,} places compared, "
-                f"{check['mismatches']:,} mismatches"
-            )
-    if check is not None and check["mismatches"]:
-        _show_mismatch(wrong[0], results, ids, scores)
-        return 1
-    return 0
+            print_check(check)
+    for line in differences:
+        say("mismatch", line)
+    return int(bool(differences))

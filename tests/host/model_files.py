@@ -17,10 +17,11 @@ def write_gguf(
     hidden: int | None = None,
     tokens: list[str] | None = None,
     types: list[int] | None = None,
-    extra: dict[str, int] | None = None,
+    extra: dict[str, int | float | str] | None = None,
+    architecture: str = "llama",
 ) -> Path:
     """A GGUF file; tensors are (array, None) or (bytes of blocks [V, row bytes], type)."""
-    writer = gguf.GGUFWriter(path, "llama")
+    writer = gguf.GGUFWriter(path, architecture)
     if hidden is not None:
         writer.add_embedding_length(hidden)
     if tokens is not None:
@@ -28,7 +29,8 @@ def write_gguf(
     if types is not None:
         writer.add_token_types(types)
     for key, value in (extra or {}).items():
-        writer.add_uint16(key, value)
+        kinds = {int: writer.add_uint16, float: writer.add_float32, str: writer.add_string}
+        kinds[type(value)](key, value)
     for name, (array, kind) in tensors.items():
         writer.add_tensor(name, array, raw_dtype=kind)
     writer.write_header_to_file()

@@ -9,25 +9,37 @@ import pytest
 from host.device import Device, DeviceError
 from host.driver import Head, JobError, JobTimeout
 from host.errors import UserError
-from host.results import COUNTER_NAMES, parse_results, result_bytes
+from host.image import save_image
+from host.results import COUNTER_NAMES
 from hw.config import HeadConfig
 from hw.register_map import Control
 from hw.status import Status
-from tests.host.fake_device import FakeDevice, image_of
+from tests.host.fake_device import FakeDevice
 
 CONFIG = HeadConfig(bus_bits=64, group=32, k=8, max_dim=64, max_rows=128)
 RNG = np.random.default_rng(7)
 WEIGHTS = RNG.integers(-128, 128, (50, 40))
 
 
+def image_of(folder, config=CONFIG, weights=WEIGHTS, weight_scale=0.3):
+    """An image with scales of 1."""
+    groups = np.ones((len(weights), config.groups(weights.shape[1])), int)
+    return save_image(folder / "head.safetensors", config, weights, groups, weight_scale)
+
+
 @pytest.fixture
 def device():
-    return FakeDevice(CONFIG, WEIGHTS)
+    return FakeDevice(CONFIG)
 
 
 @pytest.fixture
-def head(device):
-    return Head(device, image_of(CONFIG, *WEIGHTS.shape))
+def image(tmp_path):
+    return image_of(tmp_path)
+
+
+@pytest.fixture
+def head(device, image):
+    return Head(device, image)
 
 
 def test_the_fake_satisfies_the_protocol(device):
@@ -55,9 +67,8 @@ def test_counters_are_the_final_64_bit_values_of_the_registers(head):
         assert values.tolist() == [(index + 1 << 32) + 1, (index + 1 << 32) + 2]
 
 
-def test_places_without_a_row_are_filled():
-    device = FakeDevice(CONFIG, WEIGHTS[:3])
-    results = Head(device, image_of(CONFIG, 3, 40)).run(np.ones(40), k=5)
+def test_places_without_a_row_are_filled(device, tmp_path):
+    results = Head(device, image_of(tmp_path, weights=WEIGHTS[:3])).run(np.ones(40), k=5)
     assert results.ids[0, 3:].tolist() == [-1, -1]
     assert results.scores[0, 3:].tolist() == [-(2**63)] * 2
     assert np.isneginf(results.logits[0, 3:]).all()
@@ -67,7 +78,7 @@ def test_places_without_a_row_are_filled():
 def test_the_image_is_loaded_once(device, head):
     head.run(np.ones((4, 40)), k=2)
     assert device.mapped == [device.memory_base]
-    data = head.image.data
+    (data,) = head.image.channels
     assert (device.read_memory(device.memory_base, len(data)) == data).all()
 
 
@@ -88,41 +99,40 @@ def test_progress_is_told_after_every_state(head):
         ({"max_rows": 49}, "has 50 rows, fake was built for at most 49: .*--max-rows"),
     ],
 )
-def test_an_image_that_does_not_fit_is_refused_with_both_values(change, message):
+def test_an_image_that_does_not_fit_is_refused_with_both_values(image, change, message):
     values = {"bus_bits": 64, "group": 32, "k": 8, "max_dim": 64, "max_rows": 128}
-    device = FakeDevice(HeadConfig(**values | change), WEIGHTS)
+    device = FakeDevice(HeadConfig(**values | change))
     with pytest.raises(UserError, match=message):
-        Head(device, image_of(CONFIG, *WEIGHTS.shape))
+        Head(device, image)
     assert not device.mapped
 
 
-def test_a_damaged_image_is_not_loaded(device):
+def test_a_damaged_image_is_not_loaded(device, image):
     def damaged():
         raise UserError("head.safetensors", "the image is damaged")
 
-    image = image_of(CONFIG, *WEIGHTS.shape)
     image.verify = damaged
     with pytest.raises(UserError, match="damaged"):
         Head(device, image)
     assert not device.mapped
 
 
-def test_too_little_memory_is_told_with_both_sizes():
-    device = FakeDevice(CONFIG, WEIGHTS, memory_bytes=8192)
+def test_too_little_memory_is_told_with_both_sizes(image):
+    device = FakeDevice(CONFIG, memory_bytes=8192)
     with pytest.raises(UserError, match="needs 12288 bytes of memory, fake has 8192"):
-        Head(device, image_of(CONFIG, *WEIGHTS.shape))
+        Head(device, image)
 
 
-def test_something_else_than_the_accelerator_is_refused(device):
+def test_something_else_than_the_accelerator_is_refused(device, image):
     device.registers["MAGIC"] = 0
     with pytest.raises(DeviceError, match="no unembed accelerator"):
-        Head(device, image_of(CONFIG, *WEIGHTS.shape))
+        Head(device, image)
 
 
-def test_another_major_version_of_the_registers_is_refused(device):
+def test_another_major_version_of_the_registers_is_refused(device, image):
     device.registers["VERSION"] += 1 << 16
     with pytest.raises(DeviceError, match="register map version"):
-        Head(device, image_of(CONFIG, *WEIGHTS.shape))
+        Head(device, image)
 
 
 @pytest.mark.parametrize("k", [0, -1, 9])
@@ -178,6 +188,12 @@ def test_a_block_of_an_earlier_job_is_not_taken_for_this_one(device, head):
         head.run(np.ones((1, 40)), k=2)
 
 
+def test_a_block_with_too_few_records_is_refused(device, head):
+    device.lose_record = True
+    with pytest.raises(DeviceError, match="not that of job 1: it holds job 1, status 0, 4 records"):
+        head.run(np.ones((1, 40)), k=5)
+
+
 def test_a_reset_that_does_not_end_says_so(device, head):
     device.read_register = lambda offset: 1
     with pytest.raises(DeviceError, match="soft reset did not end"):
@@ -185,43 +201,26 @@ def test_a_reset_that_does_not_end_says_so(device, head):
 
 
 @pytest.mark.parametrize("control", [0, Control.IDLE | Control.DONE])
-def test_hardware_left_in_the_middle_of_a_job_is_reset_on_opening(device, control):
+def test_hardware_left_in_the_middle_of_a_job_is_reset_on_opening(device, image, control):
     device.registers["CONTROL"] = int(control)
     device.registers["ISR"] = 1
     device.registers["ERRORS"] = 0x101
-    head = Head(device, image_of(CONFIG, *WEIGHTS.shape))
+    head = Head(device, image)
     assert device.resets == 1
     assert device.registers["ERRORS"] == 0
     assert head.run(np.ones((1, 40)), k=2).counts.tolist() == [2]
 
 
-def test_hidden_states_of_8_bits_are_warned_about():
+def test_hidden_states_of_8_bits_are_warned_about(tmp_path):
     config = replace(CONFIG, hidden_bits=8)
-    device = FakeDevice(config, WEIGHTS)
+    device = FakeDevice(config)
     with pytest.warns(UserWarning, match="8 % of positions lost their top token"):
-        head = Head(device, image_of(config, *WEIGHTS.shape))
+        head = Head(device, image_of(tmp_path, config))
     expected = np.argsort(-WEIGHTS.sum(axis=1), kind="stable")[:2]
     assert head.run(np.ones((1, 40)), k=2).ids[0].tolist() == expected.tolist()
 
 
-def test_hidden_states_of_16_bits_are_not_warned_about(device):
+def test_hidden_states_of_16_bits_are_not_warned_about(device, image):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        Head(device, image_of(CONFIG, *WEIGHTS.shape))
-
-
-def test_saved_results_hold_every_array(head, tmp_path):
-    results = head.run(np.ones((2, 40)), k=3)
-    results.save(tmp_path / "out.npz")
-    saved = np.load(tmp_path / "out.npz")
-    assert set(saved) == {"ids", "scores", "logits", *COUNTER_NAMES}
-    assert all(saved[name].dtype == np.int64 for name in COUNTER_NAMES)
-    assert (saved["ids"] == results.ids).all()
-    assert [path.name for path in tmp_path.iterdir()] == ["out.npz"]
-
-
-def test_a_count_beyond_k_is_refused():
-    block = np.zeros(result_bytes(2, 8), np.uint8)
-    block[0] = 3
-    with pytest.raises(ValueError, match="counts 3 records of at most 2"):
-        parse_results(block, 2, 8)
+        Head(device, image)

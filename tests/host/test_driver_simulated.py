@@ -62,7 +62,7 @@ def test_results_do_not_depend_on_the_memory(image, golden, memory):
 def test_a_bus_error_is_told_and_the_next_job_is_right(image, golden, faults, status):
     with SimDevice(CONFIG, MemoryModel(faults=faults)) as device:
         head = Head(device, image)
-        with pytest.raises(JobError, match=rf"job 1 ended with status {status.name}"):
+        with pytest.raises(JobError, match=rf"job 1, of state 0, ended with status {status.name}"):
             head.run(HIDDEN, K)
         assert_right(head, golden)
 

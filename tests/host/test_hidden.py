@@ -5,12 +5,14 @@ import zipfile
 import numpy as np
 import pytest
 
+from host.arrays import load_array
 from host.errors import UserError
 from host.hidden import (
+    PARAMETERS,
     check_hidden,
     hidden_buffer,
     hidden_bytes,
-    load_hidden,
+    parameter_bytes,
     quantise_hidden,
 )
 
@@ -74,25 +76,46 @@ def test_values_that_are_no_numbers_are_refused():
         check_hidden(np.array([["a", "b"]]), 2)
 
 
+def test_a_scale_is_not_below_the_least():
+    hidden = np.array([[1.0, -0.5], [32767.0, 1.0]])
+    quantised, scales = quantise_hidden(hidden, 16, np.array([0.25, 0.25]))
+    assert scales.tolist() == [0.25, 1.0]
+    assert quantised.tolist() == [[4, -2], [32767, 1]]
+
+
 def test_a_state_in_memory_is_little_endian_and_padded_with_zeros():
     assert hidden_bytes(36, 16, 16) == 80
-    buffer = hidden_buffer(np.array([1, -2, 300], np.int16), 16)
+    buffer = hidden_buffer(np.array([[1, -2, 300]], np.int16), 16, None, 16)
     assert buffer.tobytes() == bytes([1, 0, 254, 255, 44, 1]) + bytes(10)
+
+
+@pytest.mark.parametrize("bus_bytes", [8, 64])
+def test_states_follow_each_other_each_with_its_parameters(bus_bytes):
+    parameters = np.array([(1, 2, 3, 4), (2**32 - 1, 6, 7, 127)], PARAMETERS)
+    states = np.array([[1, -1], [2, -2]], np.int8)
+    buffer = hidden_buffer(states, bus_bytes, parameters, bus_bytes)
+    extra = max(16, bus_bytes)
+    assert parameter_bytes(bus_bytes) == extra
+    assert buffer.dtype == np.uint8 and buffer.size == 2 * (bus_bytes + extra)
+    for n, part in enumerate(buffer.reshape(2, -1)):
+        assert part[:bus_bytes].tolist() == [n + 1, 255 - n] + [0] * (bus_bytes - 2)
+        assert part[bus_bytes : bus_bytes + 16].view("<u4").tolist() == list(parameters[n])
+        assert not part[bus_bytes + 16 :].any()
 
 
 def test_states_are_read_from_npy_and_npz(tmp_path):
     states = np.arange(6, dtype=np.float32).reshape(2, 3)
     np.save(tmp_path / "a.npy", states)
     np.savez(tmp_path / "a.npz", hidden=states, other=states + 1)
-    assert (load_hidden(tmp_path / "a.npy") == states).all()
-    assert (load_hidden(tmp_path / "a.npz") == states).all()
-    assert (load_hidden(tmp_path / "a.npz", "other") == states + 1).all()
+    assert (load_array(tmp_path / "a.npy", "hidden") == states).all()
+    assert (load_array(tmp_path / "a.npz", "hidden") == states).all()
+    assert (load_array(tmp_path / "a.npz", "other") == states + 1).all()
 
 
 def test_a_missing_array_names_the_arrays_there_are(tmp_path):
     np.savez(tmp_path / "a.npz", states=np.zeros((1, 3)), more=np.zeros(1))
     with pytest.raises(UserError, match=r"a.npz: has no array 'hidden' \(found states, more\)"):
-        load_hidden(tmp_path / "a.npz")
+        load_array(tmp_path / "a.npz", "hidden")
 
 
 @pytest.mark.parametrize("cut", [0, 4, 100, 300])
@@ -106,7 +129,7 @@ def test_a_cut_file_is_named(tmp_path, name, cut):
         np.savez(path, hidden=states)
     path.write_bytes(path.read_bytes()[:cut])
     with pytest.raises(UserError, match=name):
-        load_hidden(path)
+        load_array(path, "hidden")
 
 
 BAD_SHAPES = [
@@ -124,7 +147,7 @@ def test_a_junk_header_is_told_in_our_words(tmp_path, header, version):
         archive.writestr("hidden.npy", data)
     for path in (tmp_path / "a.npy", tmp_path / "a.npz"):
         with pytest.raises(UserError) as info:
-            load_hidden(path)
+            load_array(path, "hidden")
         assert str(info.value) == (
             f"{path}: is no .npy or .npz file of numbers, or is damaged or cut short"
         )
@@ -134,9 +157,9 @@ def test_states_that_do_not_fit_in_memory_are_named(tmp_path):
     header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1099511627776, 1024)}"
     (tmp_path / "a.npy").write_bytes(npy_file(header, 1))
     with pytest.raises(UserError, match=r"a\.npy: cannot be read: Unable to allocate 4.00 PiB"):
-        load_hidden(tmp_path / "a.npy")
+        load_array(tmp_path / "a.npy", "hidden")
 
 
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(UserError, match="none.npy: cannot be read: No such file"):
-        load_hidden(tmp_path / "none.npy")
+        load_array(tmp_path / "none.npy", "hidden")

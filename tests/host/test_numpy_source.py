@@ -53,12 +53,16 @@ def test_fortran_order_is_read_in_blocks(tmp_path, monkeypatch, read_ahead):
             assert np.array_equal(head.read(start, stop), W[start:stop])
 
 
-def test_int8_is_offered_as_integers_of_scale_one(tmp_path):
-    stored = np.array([[-128, 127, 0], [1, 2, 3]], np.int8)
+@pytest.mark.parametrize("dtype", ["i1", "<i2", ">i2"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_small_integers_are_offered_with_a_scale_of_one(tmp_path, dtype, order):
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    stored = np.asarray(np.array([[low, high, 0], [1, 2, 3]], dtype), order=order)
     np.save(tmp_path / "w.npy", stored)
     with open_source(tmp_path / "w.npy") as head:
         weights, scales = head.read_integers(0, 2)
         assert np.array_equal(weights, stored)
+        assert weights.dtype.isnative
         assert scales.tolist() == [[1], [1]]
 
 

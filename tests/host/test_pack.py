@@ -115,20 +115,34 @@ def test_q8_0_is_requantised_to_other_formats(tmp_path, options, note):
     assert rms < (0.12 if options.weight_bits == 4 else 0.02)
 
 
+def test_q8_0_is_packed_exactly_for_sixteen_bit_hardware(tmp_path):
+    weights, scales = random_q8_0()
+    weights[3, 4], scales[3, 0] = -128, -scales[3, 0]
+    source = head(tmp_path, data=q8_0(weights, scales))
+    report, image = pack_to(tmp_path, source, PackOptions(weight_bits=16))
+    assert report.quantisation.exact
+    assert not image.config.scale_signed
+    exact = weights * np.repeat(scales.astype(float), 32, axis=1)
+    assert np.array_equal(image.dequantise(0, 150), exact)
+
+
 @pytest.mark.parametrize("group", [None, 32, 64, 0])
-def test_int8_matrices_are_packed_as_they_are(tmp_path, group):
+@pytest.mark.parametrize("dtype", [np.int8, np.int16])
+def test_small_integers_are_packed_as_they_are(tmp_path, group, dtype):
     rng = np.random.default_rng(1)
-    weights = rng.integers(-128, 128, (77, 45), np.int8)
+    info = np.iinfo(dtype)
+    weights = rng.integers(info.min, info.max, (77, 45), dtype, endpoint=True)
     np.save(tmp_path / "w.npy", weights)
     report, image = pack_to(tmp_path, tmp_path / "w.npy", PackOptions(bus_bits=64, group=group))
     stored, scales = image.read_rows(0, 77)
     assert np.array_equal(stored, weights)
+    assert image.config.weight_bits == info.bits
     assert (scales == 1).all()
     assert image.weight_scale == 1.0
     assert report.quantisation.exact
 
 
-@pytest.mark.parametrize("weight_bits", [4, 8])
+@pytest.mark.parametrize("weight_bits", [4, 8, 16])
 @pytest.mark.parametrize("group", [32, 64, 128, 0])
 @pytest.mark.parametrize(("scale_bits", "scale_signed"), [(8, False), (16, True)])
 def test_floats_are_quantised_within_half_a_step(
@@ -167,18 +181,30 @@ def test_every_container_gives_the_same_integers(tmp_path):
     images = []
     for source in sources:
         _, image = pack_to(tmp_path, source)
-        images.append((image.weight_scale, bytes(image.data)))
+        images.append((image.weight_scale, b"".join(map(bytes, image.channels))))
     assert all(image == images[0] for image in images)
 
 
+def test_sixteen_bits_hold_a_bf16_head_far_more_precisely_than_eight(tmp_path):
+    source = write_bf16(tmp_path / "w.safetensors", "lm_head.weight", random_matrix(500, 96))
+    errors = {}
+    for bits in (8, 16):
+        report, _ = pack_to(tmp_path, source, PackOptions(weight_bits=bits))
+        errors[bits] = report.quantisation.rms_relative_error
+    assert errors[16] < errors[8] / 200
+    assert errors[16] < 3e-5
+
+
 @pytest.mark.parametrize("tile_rows", [8, 16, 120, 1024])
-def test_tiles_of_any_size_hold_the_same_rows(tmp_path, tile_rows):
+@pytest.mark.parametrize("channels", [1, 4])
+def test_tiles_of_any_size_hold_the_same_rows(tmp_path, tile_rows, channels):
     values = random_matrix(200, 96)
     np.save(tmp_path / "w.npy", values)
-    options = PackOptions(bus_bits=64, width=1, tile_rows=tile_rows)
-    _, image = pack_to(tmp_path, tmp_path / "w.npy", options)
+    options = PackOptions(bus_bits=64, width=1, tile_rows=tile_rows, channels=channels)
+    report, image = pack_to(tmp_path, tmp_path / "w.npy", options)
     _, reference = pack_to(tmp_path, tmp_path / "w.npy", PackOptions())
-    assert image.config.tile_rows == tile_rows
+    assert (image.config.tile_rows, image.config.channels) == (tile_rows, channels)
+    assert (", on 4 channels" in str(report)) == (channels == 4)
     for found, expected in zip(image.read_rows(0, 200), reference.read_rows(0, 200), strict=True):
         assert np.array_equal(found, expected)
 

@@ -2,12 +2,19 @@ import numpy as np
 import pytest
 
 from host.head_source import IntegerForm
-from host.quantize import ExactScales, Quantiser, round_weights, why_not_exact
+from host.quantize import (
+    ExactScales,
+    Quantiser,
+    quantise_bias,
+    quantise_bound,
+    round_weights,
+    why_not_exact,
+)
 from hw.config import HeadConfig
 
 FORMATS = [
     HeadConfig(weight_bits=weight, scale_bits=scale, scale_signed=signed, group=group)
-    for weight in (4, 8)
+    for weight in (4, 8, 16)
     for scale in (8, 16)
     for signed in (False, True)
     for group in (32, 128, 0)
@@ -22,6 +29,7 @@ def groups(*rows):
 def test_weights_are_clipped_to_a_symmetric_range():
     assert round_weights(np.array([127.6, -127.6]), 1.0, 8).tolist() == [127, -127]
     assert round_weights(np.array([9.0, -9.0]), 1.0, 4).tolist() == [7, -7]
+    assert round_weights(np.array([32767.6, -32767.6]), 1.0, 16).tolist() == [32767, -32767]
 
 
 def test_weights_are_rounded_to_nearest_and_ties_to_even():
@@ -42,7 +50,9 @@ def test_the_stored_integers_follow_from_the_definition(config):
     exact = values.astype(np.float64)
     wanted = np.abs(exact).max(-1) / limit
     assert quantiser.weight_scale == pytest.approx(wanted.max() / largest_scale, rel=1e-15)
-    rounded = np.rint(wanted / quantiser.weight_scale)
+    rounded = wanted / quantiser.weight_scale
+    # The largest group's quotient is the largest scale but for the rounding of float64.
+    rounded = np.minimum((np.ceil if limit == 32767 else np.rint)(rounded), largest_scale)
     assert np.array_equal(scales, np.where(wanted > 0, np.maximum(rounded, 1), 0))
     stored = np.maximum(scales, 1)[..., np.newaxis] * quantiser.weight_scale
     assert np.array_equal(weights, np.clip(np.rint(exact / stored), -limit, limit))
@@ -53,6 +63,75 @@ def test_the_stored_integers_follow_from_the_definition(config):
     assert result.rms_relative_error == pytest.approx(rms, rel=1e-12)
     assert result.max_absolute_error == np.abs(errors).max()
     assert not result.exact
+
+
+@pytest.mark.parametrize("config", FORMATS, ids=str)
+def test_residuals_are_the_distance_of_a_row_from_what_is_stored(config):
+    rng = np.random.default_rng(6)
+    values = (rng.standard_normal((70, 3, 96)) * rng.exponential(1, (70, 3, 1))).astype(np.float32)
+    values[7] = 0
+    quantiser = Quantiser(config, np.abs(values).max())
+    residuals = np.empty(70)
+    weights, scales = quantiser.quantise(values, residuals)
+    expected = Quantiser(config, np.abs(values).max()).quantise(values)
+    assert all(map(np.array_equal, (weights, scales), expected))
+    stored = weights * (scales * quantiser.weight_scale)[..., np.newaxis]
+    exact = np.sqrt(((values.astype(float) - stored) ** 2).sum(axis=(1, 2)))
+    assert (residuals >= exact).all()
+    assert residuals == pytest.approx(exact, rel=1e-8)
+    assert residuals[7] == 0
+
+
+def test_no_weight_of_16_bits_is_clipped():
+    rng = np.random.default_rng(7)
+    values = (rng.standard_normal((500, 1, 32)) * rng.exponential(1, (500, 1, 1))).astype(
+        np.float32
+    )
+    quantiser = Quantiser(HeadConfig(weight_bits=16), np.abs(values).max())
+    weights, scales = quantiser.quantise(values)
+    assert weights.dtype == np.int16
+    steps = scales[..., np.newaxis] * quantiser.weight_scale
+    assert (np.abs(weights * steps - values) <= steps * 0.5000001).all()
+    assert quantiser.summary().rms_relative_error < 4e-5
+
+
+def test_a_bias_is_stored_to_the_nearest_of_65535_values():
+    rng = np.random.default_rng(8)
+    bias = rng.standard_normal(5000)
+    bias[17] = -9
+    term = quantise_bias(bias)
+    assert term.values.dtype == np.int16
+    assert term.unit == 9 / 32767
+    assert np.array_equal(term.values, np.rint(bias * (32767 / 9)))
+    assert term.values[17] == -32767
+    assert np.abs(term.values * term.unit - bias).max() <= 9 / 65534 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("quantise", [quantise_bias, quantise_bound])
+@pytest.mark.parametrize("largest", [1e-320, 1e-300, 1 / 3, 1e300])
+def test_terms_of_any_size_stay_in_range(quantise, largest):
+    term = quantise(np.array([largest, 0.0, largest / 2]))
+    assert 0 < term.unit < np.inf
+    assert term.values.min() == 0
+    assert term.values[0] == 32767 or largest < 1e-300
+
+
+@pytest.mark.parametrize("quantise", [quantise_bias, quantise_bound])
+def test_terms_that_are_all_zero_have_a_unit_of_one(quantise):
+    term = quantise(np.zeros(3))
+    assert (term.unit, term.values.tolist()) == (1.0, [0, 0, 0])
+
+
+def test_a_bound_is_never_rounded_down():
+    rng = np.random.default_rng(9)
+    for _ in range(200):
+        residuals = rng.exponential(1, 300) * rng.exponential(1)
+        residuals[:5] = residuals.max() * np.array([1, 1 / 32767, 0.5, 3 / 32767, 0])
+        term = quantise_bound(residuals)
+        # Within the float64 rounding that the residuals' own margin covers.
+        assert (term.values * term.unit >= residuals * (1 - 2**-50)).all()
+        assert (term.values * term.unit <= residuals + term.unit * (1 + 1e-9)).all()
+        assert term.values.max() == 32767
 
 
 def test_the_largest_group_has_the_largest_scale():
@@ -139,6 +218,15 @@ def test_a_group_with_a_negative_scale_is_negated_for_unsigned_scales():
     assert stored.tolist() == [[2, 1]]
 
 
+def test_the_lowest_weight_is_negated_where_weights_are_wider_than_the_source():
+    weights = np.array([[[5, -128], [1, 2]]], np.int8)
+    exact, weights, scales = exact_scales(HeadConfig(weight_bits=16), [[-0.5, 0.25]], weights)
+    assert exact.problem() is None
+    converted, stored = exact.convert(weights, scales)
+    assert converted.tolist() == [[[-5, 128], [1, 2]]]
+    assert stored.tolist() == [[2, 1]]
+
+
 def test_a_group_that_cannot_be_negated_is_reported():
     weights = np.array([[[5, -128]]], np.int8)
     assert "cannot be negated" in exact_scales(HeadConfig(), [[-0.5]], weights)[0].problem()
@@ -150,6 +238,9 @@ def test_a_group_that_cannot_be_negated_is_reported():
     ("form", "config", "reason"),
     [
         (IntegerForm(8, 32, False), HeadConfig(), None),
+        (IntegerForm(8, 32, False), HeadConfig(weight_bits=16), None),
+        (IntegerForm(16, 0, False), HeadConfig(weight_bits=16), None),
+        (IntegerForm(16, 0, False), HeadConfig(), "weights of 16 bits do not fit 8"),
         (IntegerForm(4, 32, True), HeadConfig(), None),
         (IntegerForm(8, 0, False), HeadConfig(group=64), None),
         (IntegerForm(8, 0, False), HeadConfig(group=0), None),

@@ -1,0 +1,30 @@
+"""Runs command lines within the process, on small files."""
+
+import numpy as np
+import pytest
+
+from host import cli
+
+from .command_line import HIDDEN, WEIGHTS
+
+
+@pytest.fixture
+def run(capsys):
+    """Run a command line; its exit code, stdout and stderr."""
+
+    def run(*arguments):
+        code = cli.main([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def files(tmp_path, capsys):
+    np.savez(tmp_path / "matrix.npz", weight=WEIGHTS.astype(np.float32))
+    np.savez(tmp_path / "states.npz", hidden=HIDDEN, other=HIDDEN[:1])
+    image = tmp_path / "head.safetensors"
+    arguments = ["pack", tmp_path / "matrix.npz", "-o", image, "--bus-bits", 64, "--group", "row"]
+    assert cli.main([str(argument) for argument in arguments]) == 0
+    capsys.readouterr()
+    return tmp_path
