@@ -1,10 +1,11 @@
 """Cached builds: the generated Verilog, the memory library, the simulators."""
 
 import importlib.metadata
+import re
 import shutil
 from pathlib import Path
 
-from hw.config import HeadConfig
+from hw.config import CHANNELS, HeadConfig
 from sim import toolchain
 from sim.cache import cached, digest
 from sim.toolchain import Progress
@@ -18,9 +19,6 @@ _MEMORY_CODE = ("storage.cpp", "axi_slave.cpp", "interface.cpp")
 _RECIPES = (ROOT / "toolchain.py", Path(__file__))
 _DESIGN = (HARNESS / "simulation.sv", MEMORY / "axi_memory.sv", MEMORY / "axi_constant.sv")
 
-READER_STREAM = {"STREAM_VALID": "reader.o__valid", "STREAM_READY": "reader.o__ready"}
-"""Hierarchical names, below the accelerator, of the reader's output stream."""
-
 TESTBENCH_TOP = "simulation"
 PINS_TOP = "unembed"
 
@@ -31,14 +29,14 @@ _PUBLIC = {
         "public_flat_rd": (
             "irq",
             "interrupt",
-            "m_axi_gmem0_*",
+            "m_axi_gmem*",
             "stream_valid",
             "stream_ready",
             "watched",
         ),
     },
     PINS_TOP: {
-        "public_flat_rw": ("ap_clk", "ap_rst_n", "interrupt", "s_axi_control_*", "m_axi_gmem0_*"),
+        "public_flat_rw": ("ap_clk", "ap_rst_n", "interrupt", "s_axi_control_*", "m_axi_gmem*"),
     },
 }
 
@@ -111,6 +109,17 @@ def memory_library(progress: Progress = no_progress) -> Path:
     return entry / name
 
 
+def _top_options(verilog: str, bus_bits: int, channels: int) -> list[str]:
+    """What `simulation.sv` needs to know of the accelerator."""
+    options = [f"-GDATA_BITS={bus_bits}", f"-GCHANNELS={channels}"]
+    options += [f"-DCHANNELS_{count}" for count in CHANNELS[1:] if count <= channels]
+    if "m_axi_gmem1_awvalid" not in verilog:
+        options.append("-DREAD_ONLY_CHANNELS")
+    if not re.search(r"\bchannel0 \(", verilog):
+        options.append("-DFLAT_READER")
+    return options
+
+
 def _copy_sources(folder: Path, verilog: str, *others: Path) -> list[Path]:
     design = folder / "unembed.v"
     design.write_text(verilog)
@@ -125,6 +134,7 @@ def _rpath(memory_entry: Path) -> str:
 def device_library(
     verilog: str,
     bus_bits: int,
+    channels: int = 1,
     constant_memory: bool = False,
     progress: Progress = no_progress,
 ) -> Path:
@@ -135,7 +145,9 @@ def device_library(
     verilog : str
         The accelerator, module ``unembed``.
     bus_bits : int
-        Data width of its memory port.
+        Data width of its memory ports.
+    channels : int
+        Number of its memory ports.
     constant_memory : bool
         Put `axi_constant.sv` in place of the DRAM model, to measure what the model costs.
 
@@ -146,7 +158,10 @@ def device_library(
     """
     memory_entry, memory_name = _memory_entry(progress)
     harness = HARNESS / "device.cpp"
-    options = [f"-GDATA_BITS={bus_bits}", f"-GCONSTANT_MEMORY={int(constant_memory)}"]
+    options = [
+        *_top_options(verilog, bus_bits, channels),
+        f"-GCONSTANT_MEMORY={int(constant_memory)}",
+    ]
     key = digest(
         [
             toolchain.version(),
@@ -191,7 +206,12 @@ def _visibility(top: str) -> str:
 
 
 def testbench_program(
-    verilog: str, bus_bits: int, memory: bool = True, progress: Progress = no_progress
+    verilog: str,
+    bus_bits: int,
+    channels: int = 1,
+    memory: bool = True,
+    quick: bool = False,
+    progress: Progress = no_progress,
 ) -> Path:
     """The simulator of an accelerator for cocotb, an executable named like its top module.
 
@@ -200,10 +220,14 @@ def testbench_program(
     verilog : str
         The accelerator, module ``unembed``.
     bus_bits : int
-        Data width of its memory port.
+        Data width of its memory ports.
+    channels : int
+        Number of its memory ports.
     memory : bool
         With the DRAM model, top ``simulation``; otherwise the accelerator is the top and the
         testbench drives all of its pins.
+    quick : bool
+        See `sim.toolchain.verilate`.
 
     Raises
     ------
@@ -216,8 +240,7 @@ def testbench_program(
     top = TESTBENCH_TOP if memory else PINS_TOP
     options = ["--vpi"]
     if memory:
-        options += [f"-GDATA_BITS={bus_bits}"]
-        options += [f"-D{name}={value}" for name, value in READER_STREAM.items()]
+        options += ["-DWATCHED", *_top_options(verilog, bus_bits, channels)]
     libraries = cocotb_config.libs_dir
     main = cocotb_config.share_dir / "lib" / "verilator" / "verilator.cpp"
     key = digest(
@@ -228,6 +251,8 @@ def testbench_program(
             memory_name,
             verilog,
             top,
+            *options,
+            str(quick),
             *(path.read_bytes() for path in (*_DESIGN, *_RECIPES)),
         ]
     )
@@ -238,7 +263,7 @@ def testbench_program(
             visibility = folder / "visibility.vlt"
             visibility.write_text(_visibility(top))
             archives = toolchain.verilate(
-                folder, [visibility, *sources], top, options, (), progress
+                folder, [visibility, *sources], top, options, (), progress, quick
             )
             progress("linking the testbench", 0, 1)
             toolchain.run(

@@ -63,6 +63,7 @@ def run(
     seed: int = 1,
     verilog: str | None = None,
     connect_memory: bool = True,
+    quick: bool = False,
     progress: build.Progress = build.no_progress,
 ) -> None:
     """Run cocotb tests.
@@ -87,6 +88,8 @@ def run(
         Verilog of the accelerator. Default: generated from `config`.
     connect_memory : bool
         False: no DRAM model, the testbench drives all pins of the accelerator.
+    quick : bool
+        Build in a fraction of the time a simulator that is slow, for a few thousand clocks.
 
     Raises
     ------
@@ -98,7 +101,9 @@ def run(
     """
     if verilog is None:
         verilog = build.accelerator_verilog(config, progress)
-    program = build.testbench_program(verilog, config.bus_bits, connect_memory, progress)
+    program = build.testbench_program(
+        verilog, config.bus_bits, config.channels, connect_memory, quick, progress
+    )
     folder.mkdir(parents=True, exist_ok=True)
     description = folder / "bench.pickle"
     description.write_bytes(
@@ -171,9 +176,16 @@ class CocotbDevice:
         self.config = self.bench.config
         self.clock_hz = clock_hz
         self.memory = Dram(self.bench.memory.base, self.bench.memory.size)
-        self.port = MemoryPort(self.memory, self.bench.memory, self.config.bus_bits)
+        self.ports = self.memory.ports(
+            self.bench.memory, self.config.bus_bits, self.config.channels
+        )
         self._clock = Clock(dut.ap_clk, _CLOCK_PERIOD_PS, unit="ps")
         self._start_ps = 0
+
+    @property
+    def port(self) -> MemoryPort:
+        """The memory port of channel 0."""
+        return self.ports[0]
 
     async def __aenter__(self) -> "CocotbDevice":
         await self.start()
@@ -188,7 +200,9 @@ class CocotbDevice:
             self._pin(name).value = 0
         for name in ("awaddr", "awprot", "wdata", "wstrb", "araddr", "arprot"):
             self._pin(name).value = 0
-        self.dut.memory_port.value = self.port.handle
+        self.dut.memory_port.value = sum(
+            port.handle << 64 * channel for channel, port in enumerate(self.ports)
+        )
         self._clock.start(start_high=False)
         self._start_ps = get_sim_time("ps")
         await self.reset()
@@ -202,11 +216,12 @@ class CocotbDevice:
         _closed.append(self)
 
     def _free(self) -> None:
-        self.port.close()
+        for port in self.ports:
+            port.close()
         self.memory.close()
 
     async def reset(self, cycles: int = RESET_CYCLES) -> None:
-        """Reset the accelerator and the memory's port; the memory keeps its content."""
+        """Reset the accelerator and the memory's ports; the memory keeps its content."""
         self.dut.ap_rst_n.value = 0
         await ClockCycles(self.dut.ap_clk, cycles)
         self.dut.ap_rst_n.value = 1

@@ -25,7 +25,7 @@ REGISTER_DEADLINE_CYCLES = 1000
 _CHUNK_CYCLES = 1 << 20
 
 _SIGNATURES = {
-    "unembed_device_create": (handle, [c_uint64]),
+    "unembed_device_create": (handle, [POINTER(c_uint64)]),
     "unembed_device_destroy": (None, [handle]),
     "unembed_device_reset": (None, [handle, c_uint64]),
     "unembed_device_run": (c_uint64, [handle, c_uint64, c_int]),
@@ -71,6 +71,9 @@ def timeout_message(device, cycles: int) -> str:
 class SimDevice:
     """The accelerator in simulation, as a device of the host driver.
 
+    All memory channels see the same memory, each through a port of its own: `ports`, with stalls,
+    faults, statistics and recorded violations.
+
     Register accesses are AXI4-Lite transactions on the pins and take simulated time; the memory
     is read and written directly, as by a host that shares it. Devices are independent of each
     other; each is for one thread at a time.
@@ -113,12 +116,15 @@ class SimDevice:
         self.clock_hz = clock_hz
         if verilog is None:
             verilog = build.accelerator_verilog(config, progress)
-        library = build.device_library(verilog, config.bus_bits, constant_memory, progress)
+        library = build.device_library(
+            verilog, config.bus_bits, config.channels, constant_memory, progress
+        )
         # The memory library is loaded first: the simulator finds it by its name.
         self.memory = Dram(self.memory_model.base, self.memory_model.size)
-        self.port = MemoryPort(self.memory, self.memory_model, config.bus_bits)
+        self.ports = self.memory.ports(self.memory_model, config.bus_bits, config.channels)
         self._library = _load(library)
-        self._simulation = self._library.unembed_device_create(self.port.handle)
+        handles = [port.handle for port in self.ports]
+        self._simulation = self._library.unembed_device_create((c_uint64 * len(handles))(*handles))
         self.reset()
 
     def close(self) -> None:
@@ -126,8 +132,14 @@ class SimDevice:
         if self._simulation:
             self._library.unembed_device_destroy(self._simulation)
             self._simulation = None
-            self.port.close()
+            for port in self.ports:
+                port.close()
             self.memory.close()
+
+    @property
+    def port(self) -> MemoryPort:
+        """The memory port of channel 0."""
+        return self.ports[0]
 
     @property
     def _handle(self) -> int:
@@ -142,7 +154,7 @@ class SimDevice:
         self.close()
 
     def reset(self, cycles: int = RESET_CYCLES) -> None:
-        """Reset the accelerator and the memory's port; the memory keeps its content."""
+        """Reset the accelerator and the memory's ports; the memory keeps its content."""
         self._library.unembed_device_reset(self._handle, cycles)
 
     # Registers.

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+from sim.cache import cached, digest
 from sim.errors import ToolError
 
 Progress = Callable[[str, int, int], None]
@@ -22,6 +23,8 @@ SYSTEM_TOOLS = {"g++": "g++", "make": "make", "perl": "perl"}
 """Programs a build needs, and the Debian package of each."""
 
 OPTIMISATION = ("-O3", "-march=native")
+QUICK = ("-O0",)
+DESIGN_ARCHIVE, RUNTIME_ARCHIVE = "libVtop.a", "libverilated.a"
 
 # Hidden symbols keep the Verilator runtimes of several libraries in one process apart; GNU unique
 # symbols would join them in spite of that.
@@ -161,6 +164,7 @@ def verilate(
     options: Sequence[str],
     flags: Sequence[str],
     progress: Progress,
+    quick: bool = False,
 ) -> list[Path]:
     """Translate and compile a design.
 
@@ -177,6 +181,8 @@ def verilate(
     flags : sequence of str
         Further options of the compiler.
     progress : Progress
+    quick : bool
+        Compile fast to code that runs slowly, for designs that run a few thousand clocks.
 
     Returns
     -------
@@ -192,7 +198,6 @@ def verilate(
     # Verilator's makefile holds absolute paths, in which make takes no space either.
     (folder / "verilator").symlink_to(verilator_package())
     (folder / "python3").symlink_to(sys.executable)
-    environment = _environment(folder)
     progress("translating the design to C++", 0, 1)
     run(
         [
@@ -226,11 +231,10 @@ def verilate(
             *(str(source.relative_to(folder)) for source in sources),
         ],
         folder,
-        environment,
+        _environment(folder),
     )
-    archives = ["libVtop.a", "libverilated.a"]
-    optimisation = " ".join(OPTIMISATION)
-    objects = len(list((folder / "model").glob("*.cpp"))) + 3
+    runtime = _runtime(folder, flags, progress)
+    objects = len(list((folder / "model").glob("*.cpp")))
     compiled = 0
 
     def count(line):
@@ -239,6 +243,38 @@ def verilate(
             compiled = min(compiled + 1, objects)
             progress("compiling the simulator", compiled, objects)
 
+    # In one piece the headers, which are most of a small design, are compiled once.
+    variables = ("VM_PARALLEL_BUILDS=0",) if quick else ()
+    optimisation = QUICK if quick else OPTIMISATION
+    _make(folder, [*variables, DESIGN_ARCHIVE], flags, optimisation, count)
+    return [folder / "model" / DESIGN_ARCHIVE, runtime]
+
+
+def _runtime(folder: Path, flags: Sequence[str], progress: Progress) -> Path:
+    """Verilator's own code for the design translated in `folder`, compiled; cached.
+
+    It takes longer to compile than a small design and is the same for all that need the same of it.
+    """
+    classes = (folder / "model" / "Vtop_classes.mk").read_text()
+    key = digest([version(), *flags, *OPTIMISATION, classes.partition("# Global classes")[2]])
+
+    def build(entry):
+        progress("compiling the simulator's runtime", 0, 1)
+        _make(folder, [RUNTIME_ARCHIVE], flags, OPTIMISATION)
+        shutil.copy(folder / "model" / RUNTIME_ARCHIVE, entry)
+
+    return cached(f"runtime-{key}", build) / RUNTIME_ARCHIVE
+
+
+def _make(
+    folder: Path,
+    arguments: Sequence[str],
+    flags: Sequence[str],
+    optimisation: Sequence[str],
+    on_line: Callable[[str], None] | None = None,
+) -> None:
+    """Run Verilator's makefile in `folder`."""
+    options = " ".join(optimisation)
     run(
         [
             "make",
@@ -260,14 +296,14 @@ def verilate(
             "CFG_CXXFLAGS_COROUTINES=-fcoroutines",
             "CFG_LDLIBS_THREADS=-pthread",
             f"OBJCACHE={'ccache' if shutil.which('ccache') else ''}",
-            f"OPT_FAST={optimisation}",
-            f"OPT_GLOBAL={optimisation}",
-            "OPT_SLOW=-O1",
+            f"OPT_FAST={options}",
+            f"OPT_GLOBAL={options}",
+            # What runs once.
+            "OPT_SLOW=-O0",
             f"USER_CPPFLAGS={' '.join(flags)}",
-            *archives,
+            *arguments,
         ],
         folder,
-        environment,
-        count,
+        _environment(folder),
+        on_line,
     )
-    return [folder / "model" / archive for archive in archives]

@@ -1,5 +1,6 @@
 // The in-process simulation: the Verilated `simulation` behind a C interface for ctypes.
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include "Vtop.h"
@@ -14,8 +15,9 @@ constexpr int kTimeout = -1;
 
 class Device {
  public:
-  explicit Device(uint64_t memory_port) : top_(&context_) {
-    top_.memory_port = memory_port;
+  explicit Device(const uint64_t* memory_ports) : top_(&context_) {
+    // As many as there are channels; a 64-bit integer or words of 32 bits, the lowest first.
+    std::memcpy(&top_.memory_port, memory_ports, sizeof top_.memory_port);
     top_.ap_rst_n = 0;
     apply();
   }
@@ -110,7 +112,10 @@ class Device {
 
 }  // namespace
 
-EXPORT Device* unembed_device_create(uint64_t memory_port) { return new Device(memory_port); }
+// `memory_ports` are the C++ ports of all channels.
+EXPORT Device* unembed_device_create(const uint64_t* memory_ports) {
+  return new Device(memory_ports);
+}
 EXPORT void unembed_device_destroy(Device* device) { delete device; }
 EXPORT void unembed_device_reset(Device* device, uint64_t cycles) { device->reset(cycles); }
 EXPORT uint64_t unembed_device_run(Device* device, uint64_t limit, int until_interrupt) {

@@ -1,16 +1,123 @@
 // The accelerator and its memory: the top of both simulations.
 //
 // The accelerator's pins have their own names here, so that `dut.m_axi_gmem0_rvalid` or
-// `AxiLiteBus.from_prefix(dut, "s_axi_control")` work in a testbench. `stream_valid` and
-// `stream_ready` are the handshake of the reader's output stream; STREAM_VALID and STREAM_READY are
-// its hierarchical names below `accelerator`, given by the build where a testbench watches.
+// `AxiLiteBus.from_prefix(dut, "s_axi_control")` work in a testbench. The build defines
+//   CHANNELS_2, CHANNELS_4, CHANNELS_8   where there are at least as many memory channels,
+//   READ_ONLY_CHANNELS                   where all but the first have no pins to write,
+//   WATCHED                              where a testbench watches.
+// The pins of the AXI4 master of channel N.
+`define PINS(N) \
+  logic                     m_axi_gmem``N``_arid; \
+  logic [             63:0] m_axi_gmem``N``_araddr; \
+  logic [              7:0] m_axi_gmem``N``_arlen; \
+  logic [              2:0] m_axi_gmem``N``_arsize; \
+  logic [              1:0] m_axi_gmem``N``_arburst; \
+  logic                     m_axi_gmem``N``_arlock; \
+  logic [              3:0] m_axi_gmem``N``_arcache; \
+  logic [              2:0] m_axi_gmem``N``_arprot; \
+  logic [              3:0] m_axi_gmem``N``_arqos; \
+  logic                     m_axi_gmem``N``_arvalid; \
+  logic                     m_axi_gmem``N``_arready; \
+  logic                     m_axi_gmem``N``_rid; \
+  logic [    DATA_BITS-1:0] m_axi_gmem``N``_rdata; \
+  logic [              1:0] m_axi_gmem``N``_rresp; \
+  logic                     m_axi_gmem``N``_rlast; \
+  logic                     m_axi_gmem``N``_rvalid; \
+  logic                     m_axi_gmem``N``_rready; \
+  logic                     m_axi_gmem``N``_awid; \
+  logic [             63:0] m_axi_gmem``N``_awaddr; \
+  logic [              7:0] m_axi_gmem``N``_awlen; \
+  logic [              2:0] m_axi_gmem``N``_awsize; \
+  logic [              1:0] m_axi_gmem``N``_awburst; \
+  logic                     m_axi_gmem``N``_awlock; \
+  logic [              3:0] m_axi_gmem``N``_awcache; \
+  logic [              2:0] m_axi_gmem``N``_awprot; \
+  logic [              3:0] m_axi_gmem``N``_awqos; \
+  logic                     m_axi_gmem``N``_awvalid; \
+  logic                     m_axi_gmem``N``_awready; \
+  logic [    DATA_BITS-1:0] m_axi_gmem``N``_wdata; \
+  logic [DATA_BITS / 8-1:0] m_axi_gmem``N``_wstrb; \
+  logic                     m_axi_gmem``N``_wlast; \
+  logic                     m_axi_gmem``N``_wvalid; \
+  logic                     m_axi_gmem``N``_wready; \
+  logic                     m_axi_gmem``N``_bid; \
+  logic [              1:0] m_axi_gmem``N``_bresp; \
+  logic                     m_axi_gmem``N``_bvalid; \
+  logic                     m_axi_gmem``N``_bready;
+
+`define NO_WRITES(N) \
+  assign {m_axi_gmem``N``_awvalid, m_axi_gmem``N``_wvalid, m_axi_gmem``N``_bready} = 0;
+
+// The memory at the pins of channel N, a module of the given kind.
+`define MEMORY(N, KIND) \
+  KIND #(.DATA_BITS(DATA_BITS)) memory ( \
+      .clk(ap_clk), .rst_n(held_rst_n), .port(held_port[64 * N+:64]), \
+      .arid(m_axi_gmem``N``_arid), .araddr(m_axi_gmem``N``_araddr), \
+      .arlen(m_axi_gmem``N``_arlen), .arsize(m_axi_gmem``N``_arsize), \
+      .arburst(m_axi_gmem``N``_arburst), .arvalid(m_axi_gmem``N``_arvalid), \
+      .arready(m_axi_gmem``N``_arready), \
+      .rid(m_axi_gmem``N``_rid), .rdata(m_axi_gmem``N``_rdata), \
+      .rresp(m_axi_gmem``N``_rresp), .rlast(m_axi_gmem``N``_rlast), \
+      .rvalid(m_axi_gmem``N``_rvalid), .rready(m_axi_gmem``N``_rready), \
+      .awid(m_axi_gmem``N``_awid), .awaddr(m_axi_gmem``N``_awaddr), \
+      .awlen(m_axi_gmem``N``_awlen), .awsize(m_axi_gmem``N``_awsize), \
+      .awburst(m_axi_gmem``N``_awburst), .awvalid(m_axi_gmem``N``_awvalid), \
+      .awready(m_axi_gmem``N``_awready), \
+      .wdata(m_axi_gmem``N``_wdata), .wstrb(m_axi_gmem``N``_wstrb), \
+      .wlast(m_axi_gmem``N``_wlast), .wvalid(m_axi_gmem``N``_wvalid), \
+      .wready(m_axi_gmem``N``_wready), \
+      .bid(m_axi_gmem``N``_bid), .bresp(m_axi_gmem``N``_bresp), \
+      .bvalid(m_axi_gmem``N``_bvalid), .bready(m_axi_gmem``N``_bready) \
+  );
+
+`ifdef FLAT_READER
+`define READER(N) accelerator.reader
+`else
+`define READER(N) accelerator.channel``N``.reader
+`endif
+
+`ifdef WATCHED
+`define WATCH(N) \
+  assign stream_valid[N] = `READER(N).o__valid; \
+  assign stream_ready[N] = `READER(N).o__ready; \
+  assign watched[3 + 8 * N+:8] = { \
+    stream_ready[N], \
+    stream_valid[N], \
+    m_axi_gmem``N``_wready, \
+    m_axi_gmem``N``_wvalid, \
+    m_axi_gmem``N``_rready, \
+    m_axi_gmem``N``_rvalid, \
+    m_axi_gmem``N``_arready, \
+    m_axi_gmem``N``_arvalid \
+  };
+`else
+`define WATCH(N)
+`endif
+
+`define CHANNEL(N) \
+  `PINS(N) \
+  `WATCH(N) \
+  if (CONSTANT_MEMORY) begin : constant``N \
+    `MEMORY(N, axi_constant) \
+  end else begin : dram``N \
+    `MEMORY(N, axi_memory) \
+  end
+
+`ifdef READ_ONLY_CHANNELS
+`define FURTHER_CHANNEL(N) `CHANNEL(N) `NO_WRITES(N)
+`else
+`define FURTHER_CHANNEL(N) `CHANNEL(N)
+`endif
+
 module simulation #(
     parameter int DATA_BITS = 512,
+    parameter int CHANNELS = 1,
     parameter bit CONSTANT_MEMORY = 0
 ) (
     input logic ap_clk,
     input logic ap_rst_n,
-    input logic [63:0] memory_port,
+    // A C++ port per channel, that of channel 0 in the lowest bits.
+    input logic [64 * CHANNELS - 1:0] memory_port,
     // Not named `interrupt`, which Verilator renames as a word that C++ compilers reserve.
     output logic irq,
 
@@ -34,44 +141,6 @@ module simulation #(
     output logic        s_axi_control_rvalid,
     input  logic        s_axi_control_rready
 );
-  logic                     m_axi_gmem0_arid;
-  logic [             63:0] m_axi_gmem0_araddr;
-  logic [              7:0] m_axi_gmem0_arlen;
-  logic [              2:0] m_axi_gmem0_arsize;
-  logic [              1:0] m_axi_gmem0_arburst;
-  logic                     m_axi_gmem0_arlock;
-  logic [              3:0] m_axi_gmem0_arcache;
-  logic [              2:0] m_axi_gmem0_arprot;
-  logic [              3:0] m_axi_gmem0_arqos;
-  logic                     m_axi_gmem0_arvalid;
-  logic                     m_axi_gmem0_arready;
-  logic                     m_axi_gmem0_rid;
-  logic [    DATA_BITS-1:0] m_axi_gmem0_rdata;
-  logic [              1:0] m_axi_gmem0_rresp;
-  logic                     m_axi_gmem0_rlast;
-  logic                     m_axi_gmem0_rvalid;
-  logic                     m_axi_gmem0_rready;
-  logic                     m_axi_gmem0_awid;
-  logic [             63:0] m_axi_gmem0_awaddr;
-  logic [              7:0] m_axi_gmem0_awlen;
-  logic [              2:0] m_axi_gmem0_awsize;
-  logic [              1:0] m_axi_gmem0_awburst;
-  logic                     m_axi_gmem0_awlock;
-  logic [              3:0] m_axi_gmem0_awcache;
-  logic [              2:0] m_axi_gmem0_awprot;
-  logic [              3:0] m_axi_gmem0_awqos;
-  logic                     m_axi_gmem0_awvalid;
-  logic                     m_axi_gmem0_awready;
-  logic [    DATA_BITS-1:0] m_axi_gmem0_wdata;
-  logic [DATA_BITS / 8-1:0] m_axi_gmem0_wstrb;
-  logic                     m_axi_gmem0_wlast;
-  logic                     m_axi_gmem0_wvalid;
-  logic                     m_axi_gmem0_wready;
-  logic                     m_axi_gmem0_bid;
-  logic [              1:0] m_axi_gmem0_bresp;
-  logic                     m_axi_gmem0_bvalid;
-  logic                     m_axi_gmem0_bready;
-
   logic interrupt;
   assign irq = interrupt;
 
@@ -80,7 +149,7 @@ module simulation #(
   // accelerator sees them through variables that are written when they change, and a clock edge
   // costs no more than the logic behind those.
   logic        held_rst_n = 0;
-  logic [63:0] held_port = 0;
+  logic [64 * CHANNELS - 1:0] held_port = 0;
   logic [11:0] held_awaddr = 0;
   logic [ 2:0] held_awprot = 0;
   logic        held_awvalid = 0;
@@ -113,6 +182,33 @@ module simulation #(
     held_rready <= s_axi_control_rready;
   end
 
+`ifdef WATCHED
+  // The handshake of each reader's output stream.
+  wire [CHANNELS-1:0] stream_valid, stream_ready;
+  // What a monitor looks at in every clock, in one word because each look costs time.
+  wire [8 * CHANNELS + 2:0] watched;
+  assign watched[2:0] = {
+    s_axi_control_wvalid & s_axi_control_wready,
+    s_axi_control_awvalid & s_axi_control_awready,
+    interrupt
+  };
+`endif
+
+  `CHANNEL(0)
+`ifdef CHANNELS_2
+  `FURTHER_CHANNEL(1)
+`endif
+`ifdef CHANNELS_4
+  `FURTHER_CHANNEL(2)
+  `FURTHER_CHANNEL(3)
+`endif
+`ifdef CHANNELS_8
+  `FURTHER_CHANNEL(4)
+  `FURTHER_CHANNEL(5)
+  `FURTHER_CHANNEL(6)
+  `FURTHER_CHANNEL(7)
+`endif
+
   unembed accelerator (
       .ap_rst_n(held_rst_n),
       .s_axi_control_awaddr(held_awaddr),
@@ -128,45 +224,4 @@ module simulation #(
       .s_axi_control_rready(held_rready),
       .*
   );
-
-`ifdef STREAM_VALID
-  wire stream_valid = accelerator.`STREAM_VALID;
-  wire stream_ready = accelerator.`STREAM_READY;
-
-  // What a monitor looks at in every clock, in one word because each look costs time.
-  wire [10:0] watched = {
-    s_axi_control_wvalid & s_axi_control_wready,
-    s_axi_control_awvalid & s_axi_control_awready,
-    interrupt,
-    stream_ready,
-    stream_valid,
-    m_axi_gmem0_wready,
-    m_axi_gmem0_wvalid,
-    m_axi_gmem0_rready,
-    m_axi_gmem0_rvalid,
-    m_axi_gmem0_arready,
-    m_axi_gmem0_arvalid
-  };
-`endif
-
-`define CONNECT_MEMORY \
-      .clk(ap_clk), .rst_n(held_rst_n), .port(held_port), \
-      .arid(m_axi_gmem0_arid), .araddr(m_axi_gmem0_araddr), .arlen(m_axi_gmem0_arlen), \
-      .arsize(m_axi_gmem0_arsize), .arburst(m_axi_gmem0_arburst), \
-      .arvalid(m_axi_gmem0_arvalid), .arready(m_axi_gmem0_arready), \
-      .rid(m_axi_gmem0_rid), .rdata(m_axi_gmem0_rdata), .rresp(m_axi_gmem0_rresp), \
-      .rlast(m_axi_gmem0_rlast), .rvalid(m_axi_gmem0_rvalid), .rready(m_axi_gmem0_rready), \
-      .awid(m_axi_gmem0_awid), .awaddr(m_axi_gmem0_awaddr), .awlen(m_axi_gmem0_awlen), \
-      .awsize(m_axi_gmem0_awsize), .awburst(m_axi_gmem0_awburst), \
-      .awvalid(m_axi_gmem0_awvalid), .awready(m_axi_gmem0_awready), \
-      .wdata(m_axi_gmem0_wdata), .wstrb(m_axi_gmem0_wstrb), .wlast(m_axi_gmem0_wlast), \
-      .wvalid(m_axi_gmem0_wvalid), .wready(m_axi_gmem0_wready), \
-      .bid(m_axi_gmem0_bid), .bresp(m_axi_gmem0_bresp), .bvalid(m_axi_gmem0_bvalid), \
-      .bready(m_axi_gmem0_bready)
-
-  if (CONSTANT_MEMORY) begin : constant
-    axi_constant #(.DATA_BITS(DATA_BITS)) memory (`CONNECT_MEMORY);
-  end else begin : dram
-    axi_memory #(.DATA_BITS(DATA_BITS)) memory (`CONNECT_MEMORY);
-  end
 endmodule

@@ -3,7 +3,7 @@
 import ctypes
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64
 from ctypes import c_void_p as handle
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 
@@ -200,6 +200,13 @@ class Dram:
         self._check(address, data.size)
         self._mapped.append(data)
         self._library.unembed_memory_map(self._handle, address, data.ctypes.data, data.size)
+
+    def ports(self, model: MemoryModel, bus_bits: int, count: int) -> "list[MemoryPort]":
+        """`count` ports of this memory, alike but for the seeds of their stalls."""
+        return [
+            MemoryPort(self, replace(model, stalls=model.stalls.of_port(number)), bus_bits)
+            for number in range(count)
+        ]
 
     @property
     def owned_pages(self) -> int:

@@ -1,8 +1,9 @@
 """What a simulated DRAM is like: size, timing, stalls and faults."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 CHANNELS = ("ar", "r", "aw", "w", "b")
+"""The channels of an AXI port."""
 WRITE_ORDERS = ("any", "address_first", "data_first")
 
 OKAY, SLVERR, DECERR = 0, 2, 3
@@ -56,6 +57,16 @@ class Stalls:
         """The same kind of stalls on all channels, each with a seed of its own."""
         return cls(*(Stall(probability, longest, seed + index) for index in range(len(CHANNELS))))
 
+    def of_port(self, number: int) -> "Stalls":
+        """The same kind of stalls for another memory port: port 0 keeps the seeds."""
+        # No channel of a port has the seed of another port's if they come from `everywhere`.
+        return Stalls(
+            *(
+                replace(stall, seed=(stall.seed + number * len(CHANNELS)) % 2**64)
+                for stall in (self.ar, self.r, self.aw, self.w, self.b)
+            )
+        )
+
 
 @dataclass(frozen=True)
 class Faults:
@@ -90,7 +101,7 @@ class Faults:
 
 @dataclass(frozen=True)
 class MemoryModel:
-    """A simulated DRAM with one AXI port.
+    """A simulated DRAM and its AXI ports, which are alike.
 
     Parameters
     ----------
@@ -112,7 +123,9 @@ class MemoryModel:
         Drive SLVERR, RLAST and junk data while RVALID is low, SLVERR while BVALID is low, which
         the standard allows and a master must ignore.
     stalls : Stalls
+        Of the first port; the others have other seeds (`Stalls.of_port`).
     faults : Faults
+        Of every port.
 
     Raises
     ------

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from hw.verilog import MODULE, generate
 BASELINE = Path(__file__).with_name("baseline.json")
 CONFIG = HeadConfig(bus_bits=256, max_dim=576, max_rows=49152)
 """32 lanes of int8 x int16, groups of 32 with 16-bit scales, K = 64: the head of SmolLM2."""
+SERVING = replace(CONFIG, batch=4, mask=True, bias=True, logsumexp=True)
+"""The same with four vectors and what a server asks for."""
 CELLS = {
     "lut4": ("TRELLIS_COMB",),
     "ff": ("TRELLIS_FF",),
@@ -126,14 +129,22 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="the median is printed")
     parser.add_argument("--bus-bits", type=int, default=CONFIG.bus_bits)
     parser.add_argument("--insert-interval", type=int)
+    parser.add_argument(
+        "--serving", action="store_true", help="4 vectors, mask, bias and log-sum-exp"
+    )
     parser.add_argument("--keep", type=Path, help="work in this folder")
     parser.add_argument("--path", action="store_true", help="print the critical path")
     parser.add_argument("--write-baseline", action="store_true")
     arguments = parser.parse_args()
-    config = HeadConfig(
-        bus_bits=arguments.bus_bits, insert_interval=arguments.insert_interval,
-        max_dim=576, max_rows=49152,
-    )  # fmt: skip
+    config = replace(
+        SERVING if arguments.serving else CONFIG,
+        bus_bits=arguments.bus_bits,
+        width=None,
+        tile_rows=None,
+        max_burst=None,
+        outstanding_bytes=None,
+        insert_interval=arguments.insert_interval,
+    )
     inputs, outputs = ports(config)
     empty = place({"wrapper.v": wrapper(inputs, outputs, "")}, arguments.speed, 1, arguments.keep)
     sources = {"unembed.v": generate(config), "wrapper.v": wrapper(inputs, outputs, MODULE)}
@@ -145,8 +156,9 @@ def main() -> None:
     result = {key: runs[0][key] - empty[key] for key in CELLS}
     result["fmax_mhz"] = clocks[len(clocks) // 2]
     print(
-        f"ECP5-85k speed {arguments.speed}, {config.lanes} lanes int{config.weight_bits} x "
-        f"int{config.hidden_bits}, group {config.group}, K = {config.k}, {len(runs)} seed(s): "
+        f"ECP5-85k speed {arguments.speed}, {config.batch} x {config.lanes} lanes "
+        f"int{config.weight_bits} x int{config.hidden_bits}, group {config.group}, "
+        f"K = {config.k}, {len(runs)} seed(s): "
         f"{result['lut4']} LUT4, {result['ff']} FF, {result['dsp']} DSP, {result['ram']} RAM, "
         f"{result['fmax_mhz']} MHz"
     )

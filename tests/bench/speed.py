@@ -42,7 +42,7 @@ class Speed:
 def load(device: SimDevice, image: Image, hidden: np.ndarray) -> None:
     """Put the job's data in memory and write its arguments."""
     quantised, _ = quantise_hidden(hidden[None], device.config.hidden_bits)
-    device.map_memory(IMAGE_ADDRESS, image.data)
+    device.map_memory(IMAGE_ADDRESS, image.channels[0])
     device.write_memory(HIDDEN_ADDRESS, quantised[0].astype(f"<i{device.config.hidden_bits // 8}"))
     values = {
         "GIE": 1, "IER": 1, "ROWS": image.rows, "DIM": image.dim, "K": K, "VECTORS": 1,
@@ -51,8 +51,8 @@ def load(device: SimDevice, image: Image, hidden: np.ndarray) -> None:
     for name, value in (
         ("HIDDEN_ADDR", HIDDEN_ADDRESS),
         ("RESULT_ADDR", RESULT_ADDRESS),
-        ("IMAGE_ADDR", IMAGE_ADDRESS),
-        ("IMAGE_BYTES", image.layout.bytes),
+        ("IMAGE0_ADDR", IMAGE_ADDRESS),
+        ("IMAGE0_BYTES", image.layout.bytes),
     ):
         values |= {f"{name}_LO": value & 0xFFFF_FFFF, f"{name}_HI": value >> 32}
     for name, value in values.items():

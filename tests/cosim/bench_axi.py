@@ -7,26 +7,37 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, First, RisingEdge, Timer
-from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam, AxiResp
+from cocotbext.axi import (
+    AxiBus,
+    AxiLiteBus,
+    AxiLiteMaster,
+    AxiRam,
+    AxiRamRead,
+    AxiReadBus,
+    AxiResp,
+)
 
-from hw.head import CONTROL_PREFIX, MEMORY_PREFIX
+from hw.head import CONTROL_PREFIX, memory_prefix
 from hw.register_map import OFFSETS, identification
 from sim.cosim import bench
-from tests.cosim.jobs import MEMORY_BYTES, Job, check, random_head, run
+from tests.cosim.heads import random_head
+from tests.cosim.jobs import MEMORY_BYTES, Job, check, run
 
 CONFIG = bench().config
 CLOCK_PERIOD_NS = 4
-UNMAPPED = 0x100
+UNMAPPED = 0x1F8
 JOB_CYCLES = 50_000
 timed_test = cocotb.test(timeout_time=200_000 * CLOCK_PERIOD_NS, timeout_unit="ns")
 """A test that ends when the master waits for an answer that does not come."""
 
 
 class AxiDevice:
-    """The bare accelerator between cocotbext-axi's AxiLiteMaster and AxiRam.
+    """The bare accelerator between cocotbext-axi's AxiLiteMaster and AxiRams of one content.
 
     Has what `tests.cosim.jobs` needs of a device. `dut` is the module ``unembed``.
     """
+
+    config = CONFIG
 
     def __init__(self, dut):
         self.dut = dut
@@ -35,29 +46,41 @@ class AxiDevice:
         self.master = AxiLiteMaster(
             AxiLiteBus.from_prefix(dut, CONTROL_PREFIX.rstrip("_")), dut.ap_clk, **reset
         )
-        self.memory = AxiRam(
-            AxiBus.from_prefix(dut, MEMORY_PREFIX.rstrip("_")),
-            dut.ap_clk,
-            size=MEMORY_BYTES,
-            **reset,
-        )
-        for side in (self.master, self.memory):
-            for interface in (side.read_if, side.write_if):
-                # It logs every burst.
-                interface.log.setLevel(logging.WARNING)
+        self.memories = []
+        for channel in range(CONFIG.channels):
+            prefix = memory_prefix(channel).rstrip("_")
+            # All share the content of the first one. Those without pins to write only read.
+            content = {"mem": self.memories[0].mem} if self.memories else {}
+            writes = hasattr(dut, f"{prefix}_awvalid")
+            bus, kind = (AxiBus, AxiRam) if writes else (AxiReadBus, AxiRamRead)
+            self.memories.append(
+                kind(
+                    bus.from_prefix(dut, prefix), dut.ap_clk, size=MEMORY_BYTES, **reset, **content
+                )
+            )
+        for _, interface in self.interfaces():
+            # It logs every burst.
+            interface.log.setLevel(logging.WARNING)
+
+    def interfaces(self):
+        """Names and halves of all ports."""
+        ports = [("control", self.master)]
+        ports += [(f"memory {number}", memory) for number, memory in enumerate(self.memories)]
+        for port, side in ports:
+            if isinstance(side, AxiRamRead):
+                yield f"{port} read", side
+            else:
+                yield f"{port} read", side.read_if
+                yield f"{port} write", side.write_if
 
     def channels(self):
-        """Names and drivers of the five channels of both ports."""
-        for port, side in (("control", self.master), ("memory", self.memory)):
-            for interface, names in (
-                (side.read_if, ("ar", "r")),
-                (side.write_if, ("aw", "w", "b")),
-            ):
-                for name in names:
-                    yield f"{port} {name}", getattr(interface, f"{name}_channel")
+        """Names and drivers of the channels of all ports."""
+        for half, interface in self.interfaces():
+            for name in ("ar", "r") if half.endswith("read") else ("aw", "w", "b"):
+                yield f"{half} {name}", getattr(interface, f"{name}_channel")
 
     def pause(self, probability: float, longest: int, seed: int) -> None:
-        """Random pauses on every channel of both ports."""
+        """Random pauses on every channel of all ports."""
         for name, channel in self.channels():
             channel.set_pause_generator(pauses(probability, longest, f"{seed} {name}"))
 
@@ -84,10 +107,10 @@ class AxiDevice:
         return interrupt.value == 1
 
     def read_memory(self, address: int, size: int) -> bytes:
-        return self.memory.read(address, size)
+        return self.memories[0].read(address, size)
 
     def write_memory(self, address: int, data) -> None:
-        self.memory.write(address, bytes(data))
+        self.memories[0].write(address, bytes(data))
 
 
 def pauses(probability: float, longest: int, seed: str):
@@ -108,10 +131,12 @@ async def jobs_are_right(device, seed):
         (1, 1, 1, False),
         (37, 45, min(5, CONFIG.k), True),
     ):
-        job = Job(random_head(CONFIG, rows, dim, rng, ties=ties), k)
+        head = random_head(CONFIG, rows, dim, rng, vectors=CONFIG.batch, ties=ties)
+        allowed = rng.random((CONFIG.batch, rows)) < 0.7 if CONFIG.mask else None
+        job = Job(head, k, allowed=allowed, logits=CONFIG.all_logits)
         result = await run(device, job, JOB_CYCLES)
-        check(job, result)
-        assert result.counters["rows"] == rows
+        check(device, job, result)
+        assert result.counters["rows"] == rows * CONFIG.batch
 
 
 @timed_test

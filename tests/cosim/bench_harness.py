@@ -99,6 +99,28 @@ async def writes_keep_the_order_of_the_model(dut):
 
 
 @cocotb.test()
+async def every_channel_is_watched(dut):
+    async with CocotbDevice(dut) as device:
+        channels = device.config.channels
+        names = ("arvalid", "arready", "rvalid", "rready", "wvalid", "wready")
+        job = cocotb.start_soon(device.call(copier.copy, device))
+        beats = [0] * channels
+        while not job.done():
+            await RisingEdge(dut.ap_clk)
+            watched = int(dut.watched.value)
+            assert watched & 1 == int(dut.irq.value)
+            for number in range(channels):
+                bits = watched >> 3 + 8 * number & 0xFF
+                pins = [int(getattr(dut, f"m_axi_gmem{number}_{name}").value) for name in names]
+                assert bits == sum(
+                    pin << bit for bit, pin in enumerate([*pins, pins[2], pins[3]])
+                ), number
+                beats[number] += bits & 0b1100 == 0b1100
+        assert beats == [200] * channels
+        assert [port.statistics().read_beats for port in device.ports] == beats
+
+
+@cocotb.test()
 async def cycles_agree_with_the_process(dut):
     async with CocotbDevice(dut) as device:
         await device.call(copier.start, device, 500)

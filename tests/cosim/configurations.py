@@ -1,39 +1,59 @@
 """Seeded random configurations that together cover every value of every parameter."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import combinations
 
 from hw.config import (
     BUS_BITS,
+    CHANNELS,
     FOLDS,
     GROUPS,
     HIDDEN_BITS,
     INSERT_INTERVALS,
+    MAX_BATCH,
     SCALE_BITS,
     WEIGHT_BITS,
     HeadConfig,
     is_power_of_two,
 )
+from hw.layout import ImageLayout
 from sim.memory import MemoryModel
 from sim.memory.model import WRITE_ORDERS, Stalls
 
-COUNT = 40
-SHORT = 12
+COUNT = 160
+SHORT = 24
 """Configurations that run in every test; all of them in the long one."""
 
-KS = (1, 2, 64, 255, 256)
+BOTH = (False, True)
 COVERED = {
     "bus_bits": BUS_BITS,
     "weight_bits": WEIGHT_BITS,
     "group": GROUPS,
     "scale_bits": SCALE_BITS,
-    "scale_signed": (False, True),
+    "scale_signed": BOTH,
     "hidden_bits": HIDDEN_BITS,
     "fold": FOLDS,
-    "k": KS,
+    "k": (1, 2, 5, 16, 64, 255, 256),
     "insert_interval": INSERT_INTERVALS,
+    "batch": tuple(range(1, MAX_BATCH + 1)),
+    "channels": CHANNELS,
+    "rankers": (1, 2, 4, 8, 16),
+    "bias": BOTH,
+    "bound": BOTH,
+    "mask": BOTH,
+    "all_logits": BOTH,
+    "logsumexp": BOTH,
+    "job_queue": BOTH,
 }
+
+# The size of a design decides how long it takes to build. One of `RARE` may be large.
+MOST_LANES, MOST_LISTS = 300, 16
+LARGE_LANES, LARGE_LISTS = 1100, 64
+RARE = 12
+MOST_CYCLES = 30_000
+"""Of a job, about, where memory is slow."""
 
 
 @dataclass(frozen=True)
@@ -50,35 +70,82 @@ class Setup:
     def large(self) -> bool:
         return self.rows > 1000 and self.dim > 512
 
+    @property
+    def lanes(self) -> int:
+        """Multipliers of all farms."""
+        return self.config.lanes * self.config.batch * self.config.channels
+
+    @property
+    def lists(self) -> int:
+        """Lists of best rows."""
+        return self.config.batch * self.config.channels * (1 + self.config.job_queue)
+
+
+def _pick(rng: random.Random, seed: int) -> dict:
+    """Values of the parameters in `COVERED`, all the same often but for those that make it large.
+
+    Of a small design the first to give way are the channels, the batch and the bus.
+    """
+    chosen = {name: _spread(name)[seed] for name in COVERED}
+    chosen["batch"] = max(chosen["batch"], chosen["rankers"])
+    large = seed % RARE == 0
+    lanes = LARGE_LANES if large else MOST_LANES
+    lists = LARGE_LISTS if large else MOST_LISTS
+
+    def fits():
+        copies = chosen["batch"] * chosen["channels"]
+        beat = chosen["bus_bits"] // chosen["weight_bits"] // chosen["fold"]
+        return copies * beat <= lanes and copies * (1 + chosen["job_queue"]) <= lists
+
+    while not fits():
+        name = rng.choice(("channels", "batch", "bus_bits"))
+        values = [value for value in COVERED[name] if value < chosen[name]]
+        if values:
+            chosen[name] = rng.choice(values)
+    chosen["fold"] = min(chosen["fold"], chosen["bus_bits"] // chosen["weight_bits"])
+    while chosen["rankers"] > chosen["batch"]:
+        chosen["rankers"] //= 2
+    return chosen
+
 
 @cache
-def _spread(name: str, values: tuple) -> list:
+def _spread(name: str) -> list:
     """A value for each setup: all equally often, in an order that no other parameter has."""
+    values = COVERED[name]
     order = [values[seed % len(values)] for seed in range(COUNT)]
     random.Random(name).shuffle(order)
     return order
 
 
 def setup(seed: int) -> Setup:
-    """Setup `seed` of 0..COUNT-1; every fourth one is of a large head."""
+    """Setup `seed` of 0..COUNT-1; a large head needs a wide bus, or its jobs take too long."""
     rng = random.Random(f"configuration {seed}")
-    chosen = {name: _spread(name, values)[seed] for name, values in COVERED.items()}
-    large = seed % 4 == 3
-    rows = rng.randint(1001, 1200) if large else rng.choice((1, 3, rng.randint(2, 300)))
-    dim = rng.randint(513, 640) if large else rng.choice((1, 31, 64, rng.randint(1, 300)))
+    chosen = _pick(rng, seed)
+    tall = chosen["bus_bits"] >= 256 and rng.random() < 0.4
+    rows = rng.randint(1001, 1200) if tall else rng.choice((1, 3, *(rng.randint(2, 250),) * 4))
+    dim = rng.randint(513, 600) if tall else rng.choice((1, 31, 64, *(rng.randint(1, 200),) * 3))
     beat = chosen["bus_bits"] // chosen["weight_bits"]
     widest = min(beat, chosen["group"] or beat)
     width = rng.choice([w for w in range(1, widest + 1) if is_power_of_two(w)])
     longest = min(256, 4096 // (chosen["bus_bits"] // 8))
+    # Small tiles, so that there are some for every channel.
+    blocks = rng.choice((1, 1, 2, 3, 8, max(1, rows // (beat // width) // 4)))
     config = HeadConfig(
         **chosen,
         width=width,
-        tile_rows=beat // width * rng.choice((1, 2, 3, 8)),
+        tile_rows=beat // width * blocks,
         max_dim=dim + rng.choice((0, 0, 100)),
         max_rows=rows + rng.choice((0, 0, 1000)),
         max_burst=rng.choice((1, 3, 16, longest)),
         outstanding_bytes=chosen["bus_bits"] // 8 * rng.choice((256, 512)),
     )
+    latency = rng.choice((1, 7, 40, 160))
+    bursts = rng.choice((1, 2, 16, 256))
+    # Beats that come one by one, each after the latency, are for short jobs.
+    beats = ImageLayout(config, rows, dim).beats
+    if beats * (latency // (config.max_burst * bursts) + config.fold) > MOST_CYCLES:
+        config = replace(config, max_burst=longest)
+        bursts = max(16, bursts)
     stalls = rng.choice(
         (
             Stalls.everywhere(0.3, 2, seed),
@@ -88,8 +155,8 @@ def setup(seed: int) -> Setup:
     )
     memory = MemoryModel(
         base=0,
-        latency_cycles=rng.choice((1, 7, 40, 160)),
-        max_outstanding=rng.choice((1, 2, 16, 256)),
+        latency_cycles=latency,
+        max_outstanding=bursts,
         write_order=rng.choice(WRITE_ORDERS),
         idle_garbage=rng.random() < 0.5,
         stalls=stalls,
@@ -97,7 +164,27 @@ def setup(seed: int) -> Setup:
     return Setup(seed, config, memory, rows, dim)
 
 
+def _short(setups: tuple[Setup, ...]) -> frozenset[int]:
+    """Seeds of a few setups in which every value of every parameter occurs, and many pairs do."""
+    values = {item: {(name, getattr(item.config, name)) for name in COVERED} for item in setups}
+    pairs = {item: set(combinations(sorted(values[item]), 2)) for item in setups}
+    rest = list(setups)
+    chosen, seen, seen_pairs = [], set(), set()
+
+    def gain(item):
+        return len(values[item] - seen), not item.large, len(pairs[item] - seen_pairs)
+
+    while len(chosen) < SHORT:
+        best = max(rest, key=gain)
+        rest.remove(best)
+        chosen.append(best)
+        seen |= values[best]
+        seen_pairs |= pairs[best]
+    return frozenset(item.seed for item in chosen)
+
+
 SETUPS = tuple(setup(seed) for seed in range(COUNT))
+SHORT_SEEDS = _short(SETUPS)
 
 
 def coverage_table(setups) -> str:
@@ -106,7 +193,7 @@ def coverage_table(setups) -> str:
     for name, values in COVERED.items():
         counts = {value: sum(getattr(s.config, name) == value for s in setups) for value in values}
         lines.append(
-            f"{name:>16}  " + "  ".join(f"{value}: {count}" for value, count in counts.items())
+            f"{name:>16}  " + "  ".join(f"{int(value)}: {count}" for value, count in counts.items())
         )
     shapes = sorted({(s.config.units, s.config.width) for s in setups})
     lines.append(f"{'units x width':>16}  " + "  ".join(f"{u}x{w}" for u, w in shapes))

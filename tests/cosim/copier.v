@@ -1,4 +1,4 @@
-// A copying DMA with the pins of the accelerator, for tests of the simulation itself.
+// A copying DMA with the pins of an accelerator of one channel, for tests of the simulation itself.
 //
 // Reads BEATS beats from SOURCE in bursts of BURST beats (as many under way as the memory takes),
 // keeps the exclusive or of all 32-bit words, then writes the last 64 beats read (or BEATS, if
@@ -8,7 +8,9 @@
 `define DATA_BITS 512
 `endif
 
-module unembed (
+module copier #(
+    parameter [63:0] OFFSET = 0  // added to SOURCE and TARGET
+) (
     input             ap_clk,
     input             ap_rst_n,
     output            interrupt,
@@ -116,13 +118,13 @@ module unembed (
       if (s_axi_control_arvalid && s_axi_control_arready) begin
         s_axi_control_rvalid <= 1;
         s_axi_control_rresp <= 0;
-        case (s_axi_control_araddr)
-          12'h000: s_axi_control_rdata <= {30'b0, done, busy};
-          12'h014: s_axi_control_rdata <= beats;
-          12'h018: s_axi_control_rdata <= burst;
-          12'h01c: s_axi_control_rdata <= sum;
-          12'h028: s_axi_control_rdata <= error_beats;
-          12'h02c: s_axi_control_rdata <= error_responses;
+        case (s_axi_control_araddr[8:0])
+          9'h000: s_axi_control_rdata <= {30'b0, done, busy};
+          9'h014: s_axi_control_rdata <= beats;
+          9'h018: s_axi_control_rdata <= burst;
+          9'h01c: s_axi_control_rdata <= sum;
+          9'h028: s_axi_control_rdata <= error_beats;
+          9'h02c: s_axi_control_rdata <= error_responses;
           default: begin
             s_axi_control_rdata <= 0;
             s_axi_control_rresp <= 2'b10;
@@ -194,7 +196,7 @@ module unembed (
         to_get <= beats;
         {sum, error_beats, error_responses} <= 0;
         slot <= 0;
-        m_axi_gmem0_araddr <= {source_high, source_low};
+        m_axi_gmem0_araddr <= {source_high, source_low} + OFFSET;
       end
       // A burst every two clocks: the address moves on in between.
       if (m_axi_gmem0_arvalid) begin
@@ -226,7 +228,7 @@ module unembed (
           to_address <= beats > 64 ? 64 : beats;
           slot <= beats > 64 ? slot + 1 : 0;
           in_burst <= 0;
-          m_axi_gmem0_awaddr <= {target_high, target_low};
+          m_axi_gmem0_awaddr <= {target_high, target_low} + OFFSET;
         end
       end
       if (aw) begin

@@ -1,112 +1,52 @@
-"""Jobs on the accelerator's registers, and heads to run them on, without the host driver."""
+"""Jobs on the accelerator's registers, without the host driver."""
 
-import heapq
 import struct
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from host.tiles import encode_rows, row_chunks
 from hw.config import HeadConfig
-from hw.counters import COUNTERS
-from hw.layout import ImageLayout
-from hw.register_map import OFFSETS, Control, counter_registers
-from hw.results import TRAILER_WORDS, record_beats
-from sim import golden
+from hw.layout import LOGIT_BYTES, LOGITS_BEATS
+from hw.register_map import OFFSETS, Control, Flag
+from tests.cosim.heads import RandomHead
 
 HIDDEN_ADDRESS = 0x1_0000_0000
-IMAGE_ADDRESS = 0x1_0010_0000
+IMAGE_ADDRESS = 0x1_0100_0000
+MASK_ADDRESS = 0x1_8000_0000
 RESULT_ADDRESS = 0x2_0000_0000
+LOGITS_ADDRESS = 0x3_0000_0000
+CHANNEL_STEP = 0x400_0000
+"""Between the image, mask or logits of one channel and the next."""
 MEMORY_BYTES = 1 << 36
 
-
-@dataclass(frozen=True)
-class RandomHead:
-    """Integer weights and scales of a head, and hidden states for it.
-
-    `weights` int [V, d], `scales` int [V, groups], `hidden` int [d].
-    """
-
-    config: HeadConfig
-    weights: np.ndarray
-    scales: np.ndarray
-    hidden: np.ndarray
-
-    @property
-    def layout(self) -> ImageLayout:
-        return ImageLayout(self.config, *self.weights.shape)
-
-    def image(self) -> np.ndarray:
-        """The packed image, uint8."""
-        layout = self.layout
-        padding = layout.padded_dim - layout.dim
-        weights = np.pad(self.weights, ((0, 0), (0, padding))).astype(np.int8)
-        image = np.zeros(layout.bytes, np.uint8)
-        for start, stop in row_chunks(layout):
-            for offset, piece in encode_rows(
-                layout, start, weights[start:stop], self.scales[start:stop]
-            ):
-                image[offset : offset + piece.size] = piece
-        return image
-
-    def hidden_bytes(self) -> bytes:
-        """The hidden state as it lies in DRAM, padded to whole beats."""
-        kind = f"<i{self.config.hidden_bits // 8}"
-        state = np.zeros(self.layout.padded_dim, kind)
-        state[: len(self.hidden)] = self.hidden
-        size = self.config.bus_bytes
-        return state.tobytes().ljust(-(-state.nbytes // size) * size, b"\0")
-
-    def scores(self) -> np.ndarray:
-        """The golden model's scores, int64 [V]."""
-        (scores,) = golden.scores(self.weights, self.scales, self.hidden[None], self.config.group)
-        return scores
-
-    def best(self, k: int) -> list[tuple[int, int]]:
-        """(score, id) of the k best rows."""
-        ids, scores = golden.topk(self.scores()[None], k)
-        return [(int(s), int(i)) for s, i in zip(scores[0], ids[0], strict=True) if i >= 0]
-
-    def insertions(self, k: int) -> int:
-        """Rows that enter the list of the k best, rows taken in the order of their ids."""
-        kept = []
-        count = 0
-        for row, score in enumerate(self.scores().tolist()):
-            entry = (score, -row)
-            if len(kept) < k:
-                heapq.heappush(kept, entry)
-                count += 1
-            elif entry > kept[0]:
-                heapq.heapreplace(kept, entry)
-                count += 1
-        return count
+JOB_COUNTERS = ("cycles", "rows", "insertions", "bytes_written")
+CHANNEL_COUNTERS = (
+    "data_beats",
+    "stream_beats",
+    "refused_cycles",
+    "wait_cycles",
+    "address_wait_cycles",
+    "first_data_latency_cycles",
+    "max_outstanding_bytes",
+)
+UNTOUCHED = b"\xa5"
+"""What memory holds where a job is to write."""
 
 
-def integers(rng, bits: int, shape, signed: bool = True) -> np.ndarray:
-    """Random integers over the full range of a format, its ends frequent."""
-    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-    values = rng.integers(low, high + 1, shape)
-    pick = rng.random(shape)
-    return np.where(pick < 0.05, low, np.where(pick > 0.95, high, values))
+def counter_names(config: HeadConfig) -> list[str]:
+    """All counters in the order of the trailer; those of a channel end in its number."""
+    channels = range(config.channels)
+    return [*JOB_COUNTERS, *(f"{name}{c}" for c in channels for name in CHANNEL_COUNTERS)]
 
 
-def random_head(config: HeadConfig, rows: int, dim: int, rng, *, ties: bool = False) -> RandomHead:
-    """A head over the full ranges of its formats or, with `ties`, one of few distinct scores."""
-    groups = config.groups(dim)
-    if ties:
-        weights = rng.integers(-1, 2, (rows, dim)) * (rng.random((rows, dim)) < 2 / dim)
-        scales = np.ones((rows, groups), int)
-    else:
-        weights = integers(rng, config.weight_bits, (rows, dim))
-        scales = integers(rng, config.scale_bits, (rows, groups), config.scale_signed)
-    return RandomHead(config, weights, scales, integers(rng, config.hidden_bits, dim))
+def trailer_words(config: HeadConfig) -> int:
+    """Size of the trailer of a result block in words of 8 bytes."""
+    return -(-(len(counter_names(config)) + 1) // 8) * 8
 
 
-def head_of_scores(config: HeadConfig, scores, row_scales=None) -> RandomHead:
-    """A head of one column whose scores are as given (times `row_scales`)."""
-    weights = np.array(scores)[:, None]
-    scales = np.ones_like(weights) if row_scales is None else np.array(row_scales)[:, None]
-    return RandomHead(config, weights, scales, np.array([1]))
+def vector_bytes(config: HeadConfig, k: int) -> int:
+    """Size of the results of one vector."""
+    return -(-(16 + 16 * k) // config.bus_bytes) * config.bus_bytes
 
 
 @dataclass(frozen=True)
@@ -116,32 +56,143 @@ class Job:
     head: RandomHead
     k: int
     arguments: dict[str, int] = field(default_factory=dict)
+    """Registers that are other than what follows from the rest."""
+    vectors: int | None = None
+    """Of the head's vectors the first ones; default: all."""
+    allowed: np.ndarray | None = None
+    """The mask, bool [vectors, V]; default: no mask."""
+    logits: bool = False
 
-    def values(self) -> dict[str, int]:
-        """Registers to write; `arguments` overrides what follows from the head."""
-        wide = {
-            "HIDDEN_ADDR": HIDDEN_ADDRESS,
-            "RESULT_ADDR": RESULT_ADDRESS,
-            "IMAGE_ADDR": IMAGE_ADDRESS,
-            "IMAGE_BYTES": self.head.layout.bytes,
-        }
-        values = {
-            "ROWS": self.head.layout.rows,
-            "DIM": self.head.layout.dim,
-            "K": self.k,
-            "VECTORS": 1,
-            "IMAGE_FORMAT": self.head.config.format_word,
-        }
-        for name, value in (values | wide | self.arguments).items():
-            if name in wide:
-                values[f"{name}_LO"] = value & 0xFFFF_FFFF
-                values[f"{name}_HI"] = value >> 32
-            else:
-                values[name] = value
-        return values
+    @property
+    def config(self) -> HeadConfig:
+        return self.head.config
+
+    @property
+    def count(self) -> int:
+        """Vectors of the job."""
+        return len(self.head.hidden) if self.vectors is None else self.vectors
 
     def changed(self, **arguments: int) -> "Job":
         return replace(self, arguments=self.arguments | arguments)
+
+    def _defaults(self) -> tuple[dict[str, int], dict[str, int]]:
+        """Registers of 32 bits, and those of a low and a high word."""
+        config, layout = self.config, self.head.layout
+        wide = {"HIDDEN_ADDR": HIDDEN_ADDRESS, "RESULT_ADDR": RESULT_ADDRESS}
+        for channel in range(config.channels):
+            offset = channel * CHANNEL_STEP
+            wide[f"IMAGE{channel}_ADDR"] = IMAGE_ADDRESS + offset
+            wide[f"IMAGE{channel}_BYTES"] = layout.channel_bytes(channel)
+            if config.mask:
+                wide[f"MASK{channel}_ADDR"] = MASK_ADDRESS + offset
+            if config.all_logits:
+                wide[f"LOGITS{channel}_ADDR"] = LOGITS_ADDRESS + offset
+        values = {
+            "ROWS": layout.rows,
+            "DIM": layout.dim,
+            "K": self.k,
+            "VECTORS": self.count,
+            "IMAGE_FORMAT": config.format_word,
+        }
+        if config.mask or config.all_logits:
+            masked = self.allowed is not None
+            values["FLAGS"] = Flag.MASK * masked | Flag.LOGITS * self.logits
+        return values, wide
+
+    def argument(self, name: str) -> int:
+        """Value of an argument; of 64 bits without _LO and _HI."""
+        values, wide = self._defaults()
+        return (values | wide | self.arguments)[name]
+
+    def registers(self) -> dict[str, int]:
+        """Registers to write."""
+        values, wide = self._defaults()
+        registers = {}
+        for name, value in (values | wide | self.arguments).items():
+            if name in wide:
+                registers[f"{name}_LO"] = value & 0xFFFF_FFFF
+                registers[f"{name}_HI"] = value >> 32
+            else:
+                registers[name] = value
+        return registers
+
+    # Memory.
+
+    def mask_bytes(self, channel: int) -> np.ndarray:
+        """The mask of a channel as it lies in DRAM, uint8; bits that mean nothing are ones."""
+        config, layout = self.config, self.head.layout
+        tiles, tile_rows = layout.tiles, config.tile_rows
+        missing = tiles * tile_rows - layout.rows
+        bits = np.pad(self.allowed, ((0, 0), (0, missing)), constant_values=True)
+        bits = bits.reshape(self.count, tiles, tile_rows)[:, channel :: config.channels]
+        data = np.packbits(bits.transpose(1, 0, 2).reshape(-1), bitorder="little")
+        if bits.size % 8:
+            data[-1] |= 0xFF << bits.size % 8 & 0xFF
+        size = layout.mask_beats(channel, self.count) * config.bus_bytes
+        return np.pad(data, (0, size - len(data)), constant_values=0xFF)
+
+    def result_bytes(self) -> int:
+        """Size of the result block."""
+        # An argument error is reported with the arguments as they were.
+        k, vectors = min(self.argument("K"), self.config.k), min(self.count, self.config.batch)
+        return vectors * vector_bytes(self.config, k) + 8 * trailer_words(self.config)
+
+    def expected_logits(self, channel: int) -> bytes:
+        """The range of a channel's scores as the job leaves it, and a bit of what follows."""
+        config, layout = self.config, self.head.layout
+        data = np.full(layout.logits_bytes(channel, self.count) + 4096, UNTOUCHED[0], np.uint8)
+        if not self.logits:
+            return data.tobytes()
+        rows = np.arange(layout.rows)
+        rows = rows[rows // config.tile_rows % config.channels == channel]
+        chunk_bytes = LOGITS_BEATS * config.bus_bytes
+        for vector in range(self.count):
+            for row in rows.tolist():
+                place = layout.logit(row, vector, self.count).byte
+                data[place : place + LOGIT_BYTES] = 0
+                score = self.head.scores[vector, row : row + 1]
+                data[place : place + LOGIT_BYTES] = score.astype("<i8").view(np.uint8)
+        # The rest of the last beat of each ranker is zero.
+        for ranker in range(min(config.rankers, self.count)):
+            slots = -(-(self.count - ranker) // config.rankers)
+            size = len(rows) * slots * LOGIT_BYTES
+            chunk, place = divmod(size, chunk_bytes)
+            start = (chunk * config.rankers + ranker) * chunk_bytes + place
+            data[start : start + -size % config.bus_bytes] = 0
+        return data.tobytes()
+
+    # What comes out of it.
+
+    def allowed_rows(self, vector: int) -> np.ndarray | None:
+        return None if self.allowed is None else self.allowed[vector]
+
+    def insertions(self) -> int:
+        return sum(
+            self.head.insertions(vector, self.k, self.allowed_rows(vector))
+            for vector in range(self.count)
+        )
+
+    def read_beats(self, channel: int) -> int:
+        """Beats that a channel reads."""
+        config, layout = self.config, self.head.layout
+        beats = layout.channel_beats(channel)
+        if channel == 0:
+            beats += len(self.head.hidden_bytes(self.count)) // config.bus_bytes
+        if self.allowed is not None:
+            beats += layout.mask_beats(channel, self.count)
+        return beats
+
+
+@dataclass(frozen=True)
+class VectorOutcome:
+    """Results of one vector."""
+
+    records: list[tuple[int, int]]
+    """(score, id), best first."""
+    logsumexp: tuple[int, int]
+    """Exponent and sum."""
+    rest: bytes
+    """Bytes behind the last record."""
 
 
 @dataclass(frozen=True)
@@ -149,83 +200,136 @@ class Outcome:
     """What a job left behind."""
 
     status: int
-    records: list[tuple[int, int]]
-    """(score, id), best first."""
-    rest: bytes
-    """Bytes between the last record and the trailer."""
+    vectors: list[VectorOutcome]
+    """Empty if the job failed."""
     trailer: tuple[int, ...]
-    """Counters and zeros, 15 words."""
+    """Counters and zeros."""
     trailer_status: int
     trailer_job: int
     counters: dict[str, int]
 
+    @property
+    def records(self) -> list[tuple[int, int]]:
+        """(score, id) of a job of one vector, best first."""
+        (vector,) = self.vectors
+        return vector.records
 
-async def load(device, head: RandomHead, image_address: int = IMAGE_ADDRESS) -> None:
-    """Put the image and the hidden state into memory."""
-    device.write_memory(image_address, head.image())
-    device.write_memory(HIDDEN_ADDRESS, head.hidden_bytes())
+
+async def load(device, job: Job) -> None:
+    """Put the data of a job into memory; where it writes nothing of an earlier job is left."""
+    for channel, image in enumerate(job.head.images()):
+        device.write_memory(job.argument(f"IMAGE{channel}_ADDR"), image)
+    device.write_memory(job.argument("HIDDEN_ADDR"), job.head.hidden_bytes(job.count))
+    prepare_results(device, job)
+    for channel in range(job.config.channels):
+        if job.allowed is not None:
+            device.write_memory(job.argument(f"MASK{channel}_ADDR"), job.mask_bytes(channel))
+
+
+def prepare_results(device, job: Job) -> None:
+    """Make the memory that a job writes to `UNTOUCHED`."""
+    layout = job.head.layout
+    # Twice as much as is written: what lies behind must stay.
+    device.write_memory(job.argument("RESULT_ADDR"), UNTOUCHED * (2 * job.result_bytes()))
+    if job.config.all_logits:
+        for channel in range(job.config.channels):
+            size = layout.logits_bytes(channel, job.count) + 4096
+            device.write_memory(job.argument(f"LOGITS{channel}_ADDR"), UNTOUCHED * size)
+
+
+async def write_arguments(device, job: Job) -> None:
+    """Write the arguments and enable the interrupt."""
+    for name, value in job.registers().items():
+        await device.write(OFFSETS[name], value)
+    await device.write(OFFSETS["GIE"], 1)
+    await device.write(OFFSETS["IER"], 1)
 
 
 async def start(device, job: Job) -> None:
     """Write the arguments and start; the interrupt is enabled."""
-    for name, value in job.values().items():
-        await device.write(OFFSETS[name], value)
-    await device.write(OFFSETS["GIE"], 1)
-    await device.write(OFFSETS["IER"], 1)
+    await write_arguments(device, job)
     await device.write(OFFSETS["CONTROL"], Control.START)
+
+
+async def read_counters(device) -> dict[str, int]:
+    """All counters of the last job, by the names of `counter_names`."""
+    counters = {}
+    for name in counter_names(device.config):
+        low, high = (OFFSETS[f"{name.upper()}_{part}"] for part in ("LO", "HI"))
+        counters[name] = await device.read(low) | await device.read(high) << 32
+    return counters
+
+
+async def acknowledge(device) -> None:
+    """Make way for the end of the next job."""
+    await device.write(OFFSETS["ISR"], 1)
+    await device.write(OFFSETS["CONTROL"], Control.CONTINUE)
 
 
 async def finish(device, job: Job, cycles: int = 1_000_000) -> Outcome:
     """Wait for the interrupt, collect the outcome and acknowledge it."""
     assert await device.interrupted(cycles), "no interrupt"
     status = await device.read(OFFSETS["STATUS"])
-    counters = {}
-    for counter in COUNTERS:
-        low, high = (OFFSETS[name] for name in counter_registers(counter.name))
-        counters[counter.name] = await device.read(low) | await device.read(high) << 32
-    await device.write(OFFSETS["ISR"], 1)
-    await device.write(OFFSETS["CONTROL"], Control.CONTINUE)
+    counters = await read_counters(device)
+    await acknowledge(device)
     return outcome(device, job, status, counters)
 
 
 def outcome(device, job: Job, status: int, counters: dict[str, int]) -> Outcome:
-    """Parse the result block; a job that failed has no records."""
-    config = job.head.config
-    # An argument error is reported with the arguments as they were.
-    k = min(job.values()["K"], config.k)
-    size = record_beats(config, k) * config.bus_bytes
-    block = bytes(device.read_memory(RESULT_ADDRESS, size + 8 * TRAILER_WORDS))
-    count = 0 if status else struct.unpack_from("<I", block)[0]
-    records = [struct.unpack_from("<qII", block, 16 + 16 * n) for n in range(min(count, k))]
-    assert all(zero == 0 for _, _, zero in records)
-    *trailer, trailer_status, trailer_job = struct.unpack_from("<15QII", block, size)
-    return Outcome(
-        status=status,
-        records=[(score, row) for score, row, _ in records],
-        rest=block[4:16] + block[16 + 16 * count : size],
-        trailer=tuple(trailer),
-        trailer_status=trailer_status,
-        trailer_job=trailer_job,
-        counters=counters,
+    """Parse the result block; a job that failed has no results."""
+    config = job.config
+    k = min(job.argument("K"), config.k)
+    size = job.result_bytes()
+    block = bytes(device.read_memory(job.argument("RESULT_ADDR"), 2 * size))
+    assert block[size:] == UNTOUCHED * size
+    words = trailer_words(config)
+    trailer_at = size - 8 * words
+    vectors = []
+    for start in range(0, 0 if status else trailer_at, vector_bytes(config, k)):
+        part = block[start : start + vector_bytes(config, k)]
+        count, exponent, total = struct.unpack_from("<IiQ", part)
+        assert count <= k
+        records = [struct.unpack_from("<qII", part, 16 + 16 * n) for n in range(count)]
+        assert all(zero == 0 for _, _, zero in records)
+        records = [(score, row) for score, row, _ in records]
+        vectors.append(VectorOutcome(records, (exponent, total), part[16 + 16 * count :]))
+    *trailer, trailer_status, trailer_job = struct.unpack_from(
+        f"<{words - 1}QII", block, trailer_at
     )
+    return Outcome(status, vectors, tuple(trailer), trailer_status, trailer_job, counters)
 
 
 async def run(device, job: Job, cycles: int = 1_000_000) -> Outcome:
     """A whole job: load, start, finish."""
-    await load(device, job.head, job.arguments.get("IMAGE_ADDR", IMAGE_ADDRESS))
-    # What an earlier job wrote must not pass for this one's result.
-    device.write_memory(RESULT_ADDRESS, b"\xa5" * 8192)
+    await load(device, job)
     await start(device, job)
     return await finish(device, job, cycles)
 
 
-def check(job: Job, result: Outcome) -> None:
-    """The result block is complete and bit-exact."""
-    assert result.status == result.trailer_status == 0
-    assert result.records == job.head.best(job.k)
-    assert not any(result.rest)
-    values = dict(zip((counter.name for counter in COUNTERS), result.trailer, strict=False))
-    assert not any(result.trailer[len(COUNTERS) :])
+def untouched(device, job: Job) -> bool:
+    """Whether a job has written no results."""
+    size = vector_bytes(job.config, min(job.argument("K"), job.config.k))
+    return bytes(device.read_memory(job.argument("RESULT_ADDR"), size)) == UNTOUCHED * size
+
+
+def check(device, job: Job, result: Outcome) -> None:
+    """The result block and the scores in memory are complete and bit-exact."""
+    assert result.status == result.trailer_status == 0, (result.status, result.trailer_status)
+    assert len(result.vectors) == job.count
+    for number, vector in enumerate(result.vectors):
+        allowed = job.allowed_rows(number)
+        assert vector.records == job.head.best(number, job.k, allowed), f"vector {number}"
+        assert vector.logsumexp == job.head.logsumexp(number, allowed), f"vector {number}"
+        assert not any(vector.rest)
+    names = counter_names(job.config)
+    values = dict(zip(names, result.trailer, strict=False))
+    assert not any(result.trailer[len(names) :])
     # Final when the trailer was made, but for those that go on until the job's end.
     for name in values.keys() - {"cycles", "bytes_written"}:
         assert values[name] == result.counters[name], name
+    if job.config.all_logits:
+        for channel in range(job.config.channels):
+            expected = job.expected_logits(channel)
+            address = job.argument(f"LOGITS{channel}_ADDR")
+            written = bytes(device.read_memory(address, len(expected)))
+            assert written == expected, f"logits of channel {channel}"

@@ -74,7 +74,7 @@ def test_processes_that_build_at_once_share_the_work_and_all_succeed(empty_cache
         output, _ = process.communicate(timeout=300)
         assert output.splitlines()[-1] == "copied", output
     kinds = [name.partition("-")[0] for name in entries(empty_cache)]
-    assert kinds == ["device", "device", "memory"]
+    assert kinds == ["device", "device", "memory", "runtime"]
 
 
 def test_a_checkout_in_a_path_with_a_space_works(empty_cache, tmp_path):

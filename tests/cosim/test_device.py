@@ -5,7 +5,7 @@ import pytest
 
 from sim.device import SimDevice, measure_speed
 from sim.errors import BusError
-from sim.memory import Faults, MemoryModel
+from sim.memory import Faults, MemoryModel, Stall, Stalls
 from tests.cosim import copier
 
 
@@ -123,6 +123,71 @@ def test_devices_in_one_process_are_independent():
             device.wait_interrupt(10_000)
             assert device.read_register(copier.SUM) == copier.checksum(content)
         assert slow.cycles - wide.cycles == 50
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("channels", [2, 4, 8])
+def test_channels_share_one_memory(channels, read_only):
+    with copier.make_device(bus_bits=64, channels=channels, read_only=read_only) as device:
+        copier.copy(device, read_only=read_only)
+        assert len(device.ports) == channels
+        for number, port in enumerate(device.ports):
+            statistics = port.statistics()
+            assert statistics.read_beats == 200
+            assert statistics.write_beats == (0 if read_only and number else 64)
+            assert port.violations() == []
+        # What one channel wrote another one reads.
+        if not read_only:
+            copier.start(device, 64, source=copier.TARGET_ADDRESS + copier.STEP, target=1 << 30)
+            device.wait_interrupt(10_000)
+            written = device.read_memory(copier.TARGET_ADDRESS + copier.STEP, 64 * 8)
+            np.testing.assert_array_equal(device.read_memory(1 << 30, 64 * 8), written)
+
+
+def test_faults_and_violations_belong_to_a_port():
+    with copier.make_device(bus_bits=64, channels=4) as device:
+        device.ports[2].set_faults(Faults(read_beats=(5, 6)))
+        copier.copy(device)
+        errors = [
+            device.read_register(n * copier.SPACING + copier.ERROR_BEATS)
+            for n in range(device.config.channels)
+        ]
+        assert errors == [0, 0, 2, 0]
+        device.ports[3].set_stalls(Stalls(ar=Stall(0.7, 4, 1)))
+        copier.start(device, 200, sins=("withdraw",))
+        device.wait_interrupt(20_000)
+        violations = [bool(port.violations()) for port in device.ports]
+        assert violations == [False, False, False, True]
+
+
+def test_a_dead_port_stops_its_channel_alone():
+    with copier.make_device(bus_bits=64, channels=2) as device:
+        device.ports[1].set_faults(Faults(dead=("r",)))
+        with pytest.raises(TimeoutError):
+            copier.copy(device, limit=3000)
+        assert [port.statistics().read_beats for port in device.ports] == [200, 0]
+        device.ports[1].set_faults(Faults())
+        device.wait_interrupt(3000)
+
+
+def test_every_port_stalls_at_times_of_its_own():
+    model = MemoryModel(stalls=Stalls.everywhere(0.3, 5, seed=3))
+
+    def cycles(channels):
+        """Cycles until the first and until the last channel has read everything."""
+        with copier.make_device(model, bus_bits=64, channels=channels) as device:
+            copier.start(device, 300)
+            ends = {}
+            while len(ends) < channels:
+                device.run(1)
+                for number, port in enumerate(device.ports):
+                    if port.statistics().read_beats == 300:
+                        ends.setdefault(number, device.cycles)
+        return [ends[number] for number in range(channels)]
+
+    several = cycles(4)
+    assert len(set(several)) == 4
+    assert cycles(1) == several[:1]
 
 
 def test_the_same_run_takes_the_same_cycles():

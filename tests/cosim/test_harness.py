@@ -9,13 +9,13 @@ from tests.cosim import copier
 MODULE = "tests.cosim.bench_harness"
 
 
-def run(tmp_path, *tests, bus_bits=512, **options):
+def run(tmp_path, *tests, bus_bits=512, channels=1, **options):
     cosim.run(
         MODULE,
-        copier.config(bus_bits),
+        copier.config(bus_bits, channels),
         tmp_path,
         tests=tests,
-        verilog=copier.verilog(bus_bits),
+        verilog=copier.verilog(bus_bits, channels),
         **options,
     )
 
@@ -27,6 +27,17 @@ def test_devices_in_a_testbench(tmp_path):
         "a_second_device_starts_afresh",
         "registers_behave_as_in_process",
         "a_wait_has_a_deadline",
+    )
+
+
+@pytest.mark.parametrize("channels", [1, 2, 8])
+def test_channels_in_a_testbench(tmp_path, channels):
+    run(
+        tmp_path,
+        "every_channel_is_watched",
+        bus_bits=64,
+        channels=channels,
+        memory=MemoryModel(stalls=Stalls.everywhere(0.3, 3, 1)),
     )
 
 

@@ -3,11 +3,11 @@
 import pytest
 
 from sim import cosim
-from tests.cosim.configurations import COVERED, KS, SETUPS, SHORT, coverage_table
+from tests.cosim.configurations import COVERED, SETUPS, SHORT_SEEDS, coverage_table
 
 
 def marked(setup):
-    marks = [pytest.mark.long] if setup.seed >= SHORT else []
+    marks = [] if setup.seed in SHORT_SEEDS else [pytest.mark.long]
     return pytest.param(setup, id=f"{setup.seed}", marks=marks)
 
 
@@ -20,13 +20,21 @@ def test_random_configuration(setup, tmp_path):
         memory=setup.memory,
         parameters={"setup": setup},
         seed=setup.seed,
+        quick=True,
     )
 
 
-def test_the_configurations_cover_every_value(capsys):
+@pytest.mark.parametrize(
+    "setups",
+    [SETUPS, [setup for setup in SETUPS if setup.seed in SHORT_SEEDS]],
+    ids=["all", "short"],
+)
+def test_the_configurations_cover_every_value(setups, capsys):
     for name, values in COVERED.items():
-        assert {getattr(setup.config, name) for setup in SETUPS} == set(values), name
-    assert {setup.config.k for setup in SETUPS} == set(KS)
-    assert sum(setup.large for setup in SETUPS) * 4 >= len(SETUPS)
+        assert {getattr(setup.config, name) for setup in setups} == set(values), name
     with capsys.disabled():
-        print("\n" + coverage_table(SETUPS))
+        print("\n" + coverage_table(setups))
+
+
+def test_some_heads_are_large():
+    assert sum(setup.large for setup in SETUPS) >= len(SETUPS) // 10
