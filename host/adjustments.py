@@ -19,6 +19,7 @@ from host.scoring import score_ids
 
 if TYPE_CHECKING:
     from host.driver import Head
+    from host.shards import ShardedHead
 
 LARGEST_SHARE = 0.999
 """Probability of the changed rows up to which a log-sum-exp is corrected for them: what is left of
@@ -89,7 +90,7 @@ class AdjustedResults:
 
 
 def run_adjusted(
-    head: "Head",
+    head: "Head | ShardedHead",
     hidden: np.ndarray,
     k: int,
     adjustment: Adjustment,
@@ -107,7 +108,7 @@ def run_adjusted(
 
     Parameters
     ----------
-    head : Head
+    head : Head or ShardedHead
         Of an image without a bound, whose order is another.
     hidden : real [N, d]
     k : int
@@ -115,7 +116,7 @@ def run_adjusted(
     histories : sequence of N sequences of ids
         The tokens each state follows.
     transform : LogitTransform, optional
-        The model's own; penalties apply to what comes out of it.
+        The model's own, to which penalties apply. Default: that of the image.
     mask : int32 [N, ceil(V / 32)], optional
         As for `Head.run`; a row that is not allowed stays out whatever its bias.
     with_logsumexp : bool
@@ -130,9 +131,9 @@ def run_adjusted(
         the result to be certain; or the changed rows hold nearly all of the probability, so that
         the log-sum-exp cannot be told from the accelerator's. The message says which state.
     """
-    transform = transform or LogitTransform()
     hidden = np.atleast_2d(np.asarray(hidden))
     image = head.image
+    transform = image.transform if transform is None else transform
     if image.config_fields["bound"]:
         raise UserError(image.path, "ranks by an error bound, which penalties do not know")
     if len(histories) != len(hidden):

@@ -122,6 +122,11 @@ class Head:
     ) -> Results:
         """Find the k best rows for every hidden state.
 
+        Logits are those of the projection. What a model does to its own is `Image.transform`;
+        probabilities and drawing tokens are in `host.sampling`, penalties and logit bias in
+        `host.adjustments`, exact scores of any rows in `host.scoring`, and heads of several
+        accelerators in `host.shards`.
+
         Parameters
         ----------
         hidden : real [N, d] or [d]

@@ -80,7 +80,9 @@ _DEFAULTS = {field.name: field.default for field in fields(HeadConfig)}
 
 PARAMETERS = (
     Parameter("bus_bits", "data width of the memory port", BUS_BITS),
-    Parameter("weight_bits", "width of a weight", WEIGHT_BITS, pack_default="8; Q4_0: 4"),
+    Parameter(
+        "weight_bits", "width of a weight", WEIGHT_BITS, pack_default="8; Q4_0: 4; int16 arrays: 16"
+    ),
     Parameter("scale_bits", "width of a stored scale", SCALE_BITS),
     Parameter(
         "scale_signed", "stored scales are signed", default="no", pack_default="no; Q4_0: yes"
@@ -329,7 +331,11 @@ def hardware_config(arguments: argparse.Namespace) -> HeadConfig:
 
 
 def config_for_image(
-    arguments: argparse.Namespace, image: "Image", k: int | None, functions: Iterable[str] = ()
+    arguments: argparse.Namespace,
+    image: "Image",
+    k: int | None,
+    functions: Iterable[str] = (),
+    rows: int = 0,
 ) -> HeadConfig:
     """The configuration for running an image: its layout, the user's parameters for the rest.
 
@@ -343,6 +349,9 @@ def config_for_image(
         Results per state.
     functions : iterable of str
         Of `RUN_FUNCTIONS`, those that the run uses.
+    rows : int
+        Rows for which hardware whose size is left open is built, if the image has fewer: shards of
+        about one size then share one simulator.
 
     Raises
     ------
@@ -370,8 +379,9 @@ def config_for_image(
         ("k", k or 1, f"{k} results are asked for (-k)"),
     ):
         if field not in given:
-            grown = 1 << (needed - 1).bit_length()
-            values[field] = max(_DEFAULTS[field], grown if field != "k" else needed)
+            size = max(needed, rows) if field == "max_rows" else needed
+            grown = 1 << (size - 1).bit_length()
+            values[field] = max(_DEFAULTS[field], grown if field != "k" else size)
         elif isinstance(given[field][0], int) and given[field][0] < needed:
             raise UsageError(given[field][1], f"is {given[field][0]}, but {what}")
     if values["max_rows"] > 2**31 - 1:

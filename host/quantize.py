@@ -194,9 +194,9 @@ def quantise_bound(residuals: np.ndarray) -> RowTerm:
 
 
 def _term_unit(values: np.ndarray) -> float:
-    largest = float(np.abs(values).max())
-    # Never subnormal, where the division would no longer keep the terms in range.
-    return max(largest / TERM_LIMIT, float(np.finfo(np.float64).tiny)) if largest else 1.0
+    # Never subnormal, where the division would no longer keep the terms in range. Terms that are
+    # all zero get the smallest unit, so that their multiplier asks nothing of the hidden scale.
+    return max(float(np.abs(values).max()) / TERM_LIMIT, float(np.finfo(np.float64).tiny))
 
 
 def why_not_exact(form: IntegerForm, config: HeadConfig) -> str | None:

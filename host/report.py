@@ -5,29 +5,44 @@ from rich.table import Table
 
 from host.console import print_table
 from host.figures import Figures
-from host.results import Results
+from host.model_results import ModelResults
 
 SHOWN_STATES = 16
 WIDEST_LOGIT = 1e9
 """From this magnitude on a logit is shown with an exponent."""
 
 
-def document(results: Results, figures: Figures) -> dict:
+def document(results: ModelResults, figures: Figures) -> dict:
     """Results and figures as JSON has them."""
+    transform = results.transform
+    perplexity = results.perplexity
     return {
         "states": len(results.ids),
         "k": results.ids.shape[1],
+        "logit_scale": transform.scale,
+        "softcap": transform.softcap,
+        **({} if perplexity is None else {"perplexity": _finite(perplexity)}),
         "figures": figures.as_dict(),
         "counters": {name: values.tolist() for name, values in results.counters.items()},
         "channel_counters": {
             name: values.tolist() for name, values in results.channel_counters.items()
         },
-        "results": [_state_report(results, n) for n in range(len(results.ids))],
+        "results": _state_reports(results),
     }
 
 
-def _state_report(results: Results, state: int) -> dict:
-    """The results of a state; JSON has no -inf, null is in its place."""
+def _state_reports(results: ModelResults) -> list[dict]:
+    """The results of every state; JSON has no -inf, null is in its place."""
+    logprobs = results.id_logprobs
+    reports = [_state_report(results, n) for n in range(len(results.ids))]
+    if logprobs is not None:
+        for report, values in zip(reports, logprobs, strict=True):
+            report["id_logprobs"] = _finite_list(values)
+    return reports
+
+
+def _state_report(results: ModelResults, state: int) -> dict:
+    transform = None if results.transform.is_identity else results.transform
     count = results.counts[state]
     report = {
         "job": int(results.job_of[state]),
@@ -40,36 +55,61 @@ def _state_report(results: Results, state: int) -> dict:
     if results.logsumexp is not None:
         report["logsumexp"] = _finite(results.logsumexp[state])
     if results.all_logits is not None:
-        report["all_logits"] = list(map(_finite, results.all_logits[state]))
+        report["all_logits"] = _finite_list(results.all_logits[state])
+    if results.given is not None:
+        report["id_scores"] = results.given.scores[state].tolist()
+        report["id_logits"] = _finite_list(results.given.logits[state])
+    if transform is not None:
+        for name in ("logits", "all_logits", "id_logits"):
+            if name in report:
+                values = np.array(report[name], np.float64)  # null becomes NaN, and null again
+                report[f"model_{name}"] = _finite_list(transform.apply(values))
     return report
+
+
+def _finite_list(values: np.ndarray) -> list[float | None]:
+    return list(map(_finite, values))
 
 
 def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def print_results(results: Results, figures: Figures) -> None:
+def print_results(results: ModelResults, figures: Figures) -> None:
     """The best row of the first states, and the figures of all."""
     table = Table(box=None, padding=(0, 3, 0, 0))
-    columns = ["state", "best id", "logit"]
+    logits, logprobs = results.model_logits, results.id_logprobs
+    # One given id of each state is that of a text's next token.
+    text = results.given is not None and results.given.ids.shape[1] == 1
+    columns = ["state", "best id", "logit" if results.transform.is_identity else "model logit"]
     if results.logsumexp is not None:
         columns.append("log-sum-exp")
+    if text:
+        columns += ["given id", "logprob" if logprobs is not None else "its logit"]
+        own = results.transform.apply(results.given.logits) if logprobs is None else logprobs
     columns += ["cycles", "bus", "waiting", "refused", "bytes read"]
     for name in columns:
         table.add_column(name, justify="right")
     for n in range(min(SHOWN_STATES, len(results.ids))):
         found = results.counts[n] > 0
-        cells = [str(n), str(results.ids[n, 0]) if found else "none", _logit(results.logits[n, 0])]
+        cells = [str(n), str(results.ids[n, 0]) if found else "none", _logit(logits[n, 0])]
         if results.logsumexp is not None:
             cells.append(_logit(results.logsumexp[n]))
+        if text:
+            cells += [str(results.given.ids[n, 0]), _logit(own[n, 0])]
         table.add_row(*cells, *_job_cells(results, figures, n))
     print_table(table)
     if len(results.ids) > SHOWN_STATES:
         print(f"... and {len(results.ids) - SHOWN_STATES} more states")
+    if not results.transform.is_identity:
+        print(f"model logits: those of the projection {results.transform}")
+    if results.perplexity is not None:
+        at = "" if results.temperature == 1 else f" at temperature {results.temperature:g}"
+        print(f"perplexity of the given ids: {_logit(results.perplexity)}{at}")
     print(figures.line())
 
 
-def _job_cells(results: Results, figures: Figures, state: int) -> list[str]:
+def _job_cells(results: ModelResults, figures: Figures, state: int) -> list[str]:
     """What was counted of a state's job, in the line of its first state."""
     job = results.job_of[state]
     if state and job == results.job_of[state - 1]:
@@ -93,7 +133,7 @@ def print_check(check: dict) -> None:
     print(
         f"golden model: {check['compared']:,} places compared, {check['mismatches']:,} mismatches"
     )
-    for name in ("all_logits", "logsumexp"):
+    for name in ("all_logits", "logsumexp", "id_scores"):
         if name in check:
             compared, wrong = check[name]["compared"], check[name]["mismatches"]
             print(f"golden model: {compared:,} of {name} compared, {wrong:,} mismatches")

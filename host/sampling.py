@@ -62,7 +62,8 @@ def perplexity(log_probabilities: np.ndarray) -> float:
     values = np.asarray(log_probabilities, np.float64)
     if not values.size:
         raise ValueError("a perplexity needs at least one token")
-    return float(np.exp(-values.mean()))
+    with np.errstate(over="ignore"):  # infinite, as with a token of probability 0
+        return float(np.exp(-values.mean()))
 
 
 def greedy(ids: np.ndarray) -> np.ndarray:
@@ -104,6 +105,15 @@ class LogitTransform:
         _check_positive("logit scale", self.scale)
         if self.softcap is not None:
             _check_positive("softcap", self.softcap)
+
+    @property
+    def is_identity(self) -> bool:
+        """The model's logits are those of the projection."""
+        return self.scale == 1 and self.softcap is None
+
+    def __str__(self):
+        cap = "" if self.softcap is None else f", then capped at {self.softcap:g}"
+        return f"times {self.scale:g}{cap}"
 
     def apply(self, logits: np.ndarray) -> np.ndarray:
         """The model's logits, float64; -inf, where no row is, stays."""

@@ -4,12 +4,18 @@ They equal the accelerator's bit for bit: the same integers, in int64.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from host.arrays import load_array
 from host.errors import UserError
-from host.image import Image
 from host.parameters import Vectors, prepare_vectors
+
+if TYPE_CHECKING:
+    from host.image import Image
+    from host.shards import ShardedImage
 
 CHUNK_WEIGHTS = 1 << 21
 """Products that are held at a time."""
@@ -57,6 +63,35 @@ def check_ids(ids: np.ndarray, states: int, rows: int) -> np.ndarray:
     return ids.astype(np.int64)
 
 
+def load_ids(path: Path, states: int, rows: int) -> np.ndarray:
+    """Row ids in an .npy file, or array `ids` of an .npz file, as int64 [states, M].
+
+    The file holds [states, M], [1, M] for the same ids with every state, or [states] for one id
+    with each state: a single dimension is never one of M.
+
+    Raises
+    ------
+    UserError
+        The file cannot be read or holds no such ids; the message names it.
+    """
+    ids = load_array(path, "ids")
+    fits = ids.shape == (states,) or (ids.ndim == 2 and len(ids) in (1, states))
+    if not fits or not ids.size:
+        same = "[1, M] for all states, " if states > 1 else ""
+        raise UserError(
+            path,
+            "the shape of the ids does not fit the states",
+            expected=f"[{states}, M], {same}or [{states}], one for each",
+            found=list(ids.shape),
+        )
+    if ids.ndim == 1:
+        ids = ids[:, np.newaxis]
+    try:
+        return check_ids(np.broadcast_to(ids, (states, ids.shape[1])), states, rows)
+    except UserError as error:
+        raise UserError(path, str(error)) from None
+
+
 def score_rows(
     weights: np.ndarray,
     scales: np.ndarray,
@@ -86,13 +121,13 @@ def score_rows(
 
 
 def score_ids(
-    image: Image, hidden: np.ndarray, ids: np.ndarray, hidden_bits: int = 16
+    image: "Image | ShardedImage", hidden: np.ndarray, ids: np.ndarray, hidden_bits: int = 16
 ) -> RowScores:
     """Score rows by their ids.
 
     Parameters
     ----------
-    image : Image
+    image : Image or ShardedImage
     hidden : real [N, d] or [d]
     ids : integers [N, M] or [M]
     hidden_bits : 8 or 16
@@ -123,7 +158,9 @@ def score_ids(
     return RowScores(ids, scores, logits)
 
 
-def _read(image: Image, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _read(
+    image: "Image | ShardedImage", ids: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Weights, scales and terms of rows with ascending ids, runs of neighbours at a time."""
     runs = np.split(ids, np.flatnonzero(np.diff(ids) != 1) + 1)
     parts = []
@@ -134,7 +171,7 @@ def _read(image: Image, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def _score_state(
-    image: Image,
+    image: "Image | ShardedImage",
     vectors: Vectors,
     state: int,
     weights: np.ndarray,
@@ -142,7 +179,7 @@ def _score_state(
     terms: np.ndarray,
 ) -> np.ndarray:
     hidden = vectors.quantised[state : state + 1]
-    scores = score_rows(weights, scales, hidden, image.layout.config.group)[:, 0]
+    scores = score_rows(weights, scales, hidden, image.config_fields["group"])[:, 0]
     if image.config_fields["bias"]:
         scores += terms[:, 0].astype(np.int64) * int(vectors.parameters["bias"][state])
     return scores

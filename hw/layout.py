@@ -182,7 +182,7 @@ class ImageLayout:
     def term(self, row: int, term: int) -> BitPosition:
         """Where a row term lies, `TERM_BITS` wide: number 0 is the bias if there is one."""
         if not 0 <= term < self.config.terms:
-            raise IndexError(f"term must be in 0..{self.config.terms - 1}, got {term}")
+            raise IndexError(f"term must be one of the image's {self.config.terms}, got {term}")
         tile, block, unit = self._locate(row)
         index = (term * tile.blocks + block) * self.config.units + unit
         return self._position(tile, index * TERM_BITS)

@@ -1,7 +1,6 @@
 """Cached builds: the generated Verilog, the memory library, the simulators."""
 
 import importlib.metadata
-import re
 import shutil
 from pathlib import Path
 
@@ -115,8 +114,6 @@ def _top_options(verilog: str, bus_bits: int, channels: int) -> list[str]:
     options += [f"-DCHANNELS_{count}" for count in CHANNELS[1:] if count <= channels]
     if "m_axi_gmem1_awvalid" not in verilog:
         options.append("-DREAD_ONLY_CHANNELS")
-    if not re.search(r"\bchannel0 \(", verilog):
-        options.append("-DFLAT_READER")
     return options
 
 

@@ -4,20 +4,23 @@ import argparse
 import math
 import os
 import time
-from dataclasses import asdict
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 
 from host.arrays import load_array
 from host.check import check_results
-from host.console import print_json, say, stages
+from host.console import StageProgress, print_json, say, stages
 from host.driver import Head
 from host.errors import UserError
 from host.figures import Figures
 from host.hidden import check_hidden
 from host.image import Image
-from host.masks import load_mask
+from host.masks import allowed_rows, load_mask
+from host.model_results import ModelResults
 from host.options import (
     RUN_FUNCTIONS,
     Purpose,
@@ -27,9 +30,11 @@ from host.options import (
     check_simulation_options,
     config_for_image,
 )
+from host.parameters import prepare_vectors
 from host.report import document, print_check, print_results
-from host.results import Results
-from hw.config import MAX_K
+from host.scoring import RowScores, load_ids, score_ids
+from host.shards import ShardedHead, ShardedImage
+from hw.config import MAX_K, HeadConfig
 from sim.device import SimDevice
 from sim.memory import MemoryModel
 
@@ -40,7 +45,14 @@ DEFAULT_K = 64
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("image", type=Path, metavar="IMAGE", help="image from unembed pack")
+    parser.add_argument(
+        "images",
+        type=Path,
+        nargs="+",
+        metavar="IMAGE",
+        help="image from unembed pack; or all shards of a vocabulary in their order, each for a "
+        "simulated device of its own, whose results are merged",
+    )
     parser.add_argument(
         "--hidden", type=Path, required=True, metavar="FILE", help=".npy or .npz, float [N, d]"
     )
@@ -59,9 +71,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="FILE.npz",
-        help="write ids, scores, logits, counters and what else was asked for",
+        help="write ids, scores, logits, counters and what else was asked for; logits are those of "
+        "the projection, and if the model scales or caps its own, model_logits are these",
     )
     parser.add_argument("--json", action="store_true", help="results as JSON")
+    parser.add_argument(
+        "--ids",
+        type=Path,
+        metavar="FILE",
+        help=".npy, integers [N, M], [1, M] for all states or [N], one for each: rows whose exact "
+        "scores are wanted, which the host computes; with --logsumexp their log-probabilities as "
+        "well, and with one id per state, the token that follows it, the perplexity",
+    )
     functions = parser.add_argument_group("optional functions", "The hardware is built with them.")
     functions.add_argument(
         "--mask",
@@ -70,12 +91,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=".npy, int32 [N, ceil(V/32)]: bit v %% 32 of word v // 32 is 1 where row v is allowed",
     )
     functions.add_argument(
-        "--all-logits", action="store_true", help="return the logits of all rows as well"
+        "--all-logits",
+        action="store_true",
+        help="return the logits of all rows as well, those of the projection",
     )
     functions.add_argument(
         "--logsumexp",
         action="store_true",
-        help="return log(sum(exp(logit / temperature))) over all allowed rows as well",
+        help="return log(sum(exp(logit / temperature))) over all allowed rows as well, with the "
+        "logits of the model",
     )
     functions.add_argument(
         "--temperature", type=float, metavar="T", help="for --logsumexp (default 1)"
@@ -115,11 +139,13 @@ def _check_output(arguments: argparse.Namespace) -> None:
         raise UserError(out, "is a folder", expected="a file name")
     if not os.access(out.parent, os.W_OK):
         raise UserError(out, "cannot be written: its folder is write-protected")
-    for path, what in (
-        (arguments.image, "image"),
+    inputs = [(path, "image") for path in arguments.images]
+    inputs += [
         (arguments.hidden, "hidden states"),
         (arguments.mask, "mask"),
-    ):
+        (arguments.ids, "ids"),
+    ]
+    for path, what in inputs:
         if path is not None and out.exists() and path.exists() and out.samefile(path):
             raise UserError(out, f"would overwrite the {what}")
 
@@ -136,7 +162,29 @@ def _hidden(arguments: argparse.Namespace, dim: int) -> tuple[np.ndarray, int]:
         raise UserError(arguments.hidden, str(error)) from None
 
 
-def _save(results: Results, path: Path) -> None:
+def _check_transform(arguments: argparse.Namespace, image: Image | ShardedImage) -> None:
+    if arguments.logsumexp and image.transform.softcap is not None:
+        raise UsageError(
+            "--logsumexp",
+            f"adds up logits before a softcap, and {image.path} has one of "
+            f"{image.transform.softcap:g}: use --all-logits and add up model_all_logits",
+        )
+
+
+def _warn_of_missing_rows(images: Sequence[Image]) -> None:
+    """Say so if the images are not the whole vocabulary."""
+    first, source = images[0].first_row, images[0].source
+    stop = first + sum(image.rows for image in images)
+    vocabulary = min(source.rows, source.vocabulary or source.rows)
+    if not first and stop >= vocabulary:
+        return
+    total = f" of {vocabulary}" if stop <= vocabulary else ""
+    counted = f"; ids, --ids and --mask count from row {first}" if first else ""
+    where = images[0].path if len(images) == 1 else f"{images[0].path} to {images[-1].path}"
+    say("warning", f"{where}: rows {first} to {stop - 1}{total} of the vocabulary{counted}")
+
+
+def _save(results: ModelResults, path: Path) -> None:
     try:
         results.save(path)
     except OSError as error:
@@ -144,22 +192,85 @@ def _save(results: Results, path: Path) -> None:
         raise UserError(path, f"cannot be written: {error.strerror}") from None
 
 
+def _open_heads(
+    stack: ExitStack,
+    images: Sequence[Image],
+    configs: Sequence[HeadConfig],
+    arguments: argparse.Namespace,
+    progress: StageProgress,
+) -> Head | ShardedHead:
+    """Every image on a simulated device of its own, which the stack closes."""
+    memory = MemoryModel(latency_cycles=arguments.latency)
+    heads = []
+    for image, config in zip(images, configs, strict=True):
+        device = SimDevice(config, memory, arguments.clock_mhz * 1e6, progress=progress)
+        stack.enter_context(device)
+        if len(images) > 1:
+            device.name = f"simulation of {image.path}"
+        heads.append(Head(device, image))
+    return ShardedHead(heads) if len(heads) > 1 else heads[0]
+
+
+def _given_rows(
+    image: Image | ShardedImage,
+    hidden: np.ndarray,
+    ids: np.ndarray,
+    hidden_bits: int,
+    mask: np.ndarray | None,
+) -> RowScores:
+    """Scores of given ids; the logits of rows that the mask forbids are -inf."""
+    found = score_ids(image, hidden, ids, hidden_bits)
+    if mask is None:
+        return found
+    allowed = np.take_along_axis(allowed_rows(mask, image.rows), ids, axis=1)
+    return replace(found, logits=np.where(allowed, found.logits, -np.inf))
+
+
+def _system(
+    arguments: argparse.Namespace, images: Sequence[Image], configs: Sequence[HeadConfig]
+) -> dict:
+    """What was simulated, for JSON."""
+    described = [
+        {"image": str(image.path), "config": asdict(config)}
+        for image, config in zip(images, configs, strict=True)
+    ]
+    if len(images) == 1:
+        (system,) = described
+    else:
+        for image, shard in zip(images, described, strict=True):
+            shard |= {"first_row": image.first_row, "rows": image.rows}
+        system = {"shards": described}
+    return system | {"latency_cycles": arguments.latency}
+
+
 def run(arguments: argparse.Namespace) -> int:
     _check_arguments(arguments)
-    image = Image(arguments.image)
+    images = [Image(path) for path in arguments.images]
+    image = ShardedImage(images) if len(images) > 1 else images[0]
+    _check_transform(arguments, image)
     hidden, states = _hidden(arguments, image.dim)
-    mask = None
+    mask = ids = None
     if arguments.mask is not None:
         mask = load_mask(arguments.mask, states, image.rows)[: len(hidden)]
-    config = config_for_image(arguments, image, arguments.k, _functions(arguments))
-    k = arguments.k if arguments.k is not None else min(DEFAULT_K, config.k)
-    memory = MemoryModel(latency_cycles=arguments.latency)
-    clock_hz = arguments.clock_mhz * 1e6
+    if arguments.ids is not None:
+        ids = load_ids(arguments.ids, states, image.rows)[: len(hidden)]
+    functions, largest = _functions(arguments), max(shard.rows for shard in images)
+    configs = [
+        config_for_image(arguments, shard, arguments.k, functions, largest) for shard in images
+    ]
+    k = arguments.k if arguments.k is not None else min(DEFAULT_K, configs[0].k)
+    hidden_bits = configs[0].hidden_bits
+    temperature = arguments.temperature or 1.0
+    inner = image.transform.temperature(temperature) if arguments.logsumexp else 1.0
+    # What cannot be run is told before simulators are built.
+    prepare_vectors(image, hidden, hidden_bits, inner if arguments.logsumexp else None)
+    for shard in images:
+        shard.verify()
+    _warn_of_missing_rows(images)
     check, differences = None, []
-    image.verify()  # before a simulator is built for it
     with stages() as progress:
-        with SimDevice(config, memory, clock_hz, progress=progress) as device:
-            head = Head(device, image)
+        with ExitStack() as stack:
+            head = _open_heads(stack, images, configs, arguments, progress)
             progress("simulating", 0, len(hidden))
             start = time.perf_counter()
             results = head.run(
@@ -169,9 +280,13 @@ def run(arguments: argparse.Namespace) -> int:
                 mask=mask,
                 all_logits=arguments.all_logits,
                 logsumexp=arguments.logsumexp,
-                temperature=arguments.temperature or 1.0,
+                temperature=inner,
             )
             seconds = time.perf_counter() - start
+        given = None if ids is None else _given_rows(image, hidden, ids, hidden_bits, mask)
+        results = ModelResults(
+            **vars(results), transform=image.transform, temperature=temperature, given=given
+        )
         if arguments.out is not None:
             _save(results, arguments.out)
         if arguments.check:
@@ -179,18 +294,15 @@ def run(arguments: argparse.Namespace) -> int:
                 results,
                 image,
                 hidden,
-                config.hidden_bits,
+                hidden_bits,
                 mask,
-                arguments.temperature or 1.0,
+                inner,
                 lambda done, total: progress("golden model", done, total),
+                given,
             )
-    figures = Figures(results, config.bus_bytes, clock_hz)
+    figures = Figures(results, configs[0].bus_bytes, arguments.clock_mhz * 1e6)
     if arguments.json:
-        system = {
-            "image": str(arguments.image),
-            "config": asdict(config),
-            "latency_cycles": arguments.latency,
-        }
+        system = _system(arguments, images, configs)
         print_json(system | document(results, figures) | {"check": check, "seconds": seconds})
     else:
         print_results(results, figures)

@@ -70,16 +70,11 @@
       .bvalid(m_axi_gmem``N``_bvalid), .bready(m_axi_gmem``N``_bready) \
   );
 
-`ifdef FLAT_READER
-`define READER(N) accelerator.reader
-`else
-`define READER(N) accelerator.channel``N``.reader
-`endif
-
+// What a testbench watches of channel N.
 `ifdef WATCHED
 `define WATCH(N) \
-  assign stream_valid[N] = `READER(N).o__valid; \
-  assign stream_ready[N] = `READER(N).o__ready; \
+  assign stream_valid[N] = accelerator.channel``N``.reader.o__valid; \
+  assign stream_ready[N] = accelerator.channel``N``.reader.o__ready; \
   assign watched[3 + 8 * N+:8] = { \
     stream_ready[N], \
     stream_valid[N], \

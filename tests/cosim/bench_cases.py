@@ -6,7 +6,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
 
-from hw.register_map import OFFSETS, Control, Error
+from hw.register_map import OFFSETS, Control, Error, Flag
 from hw.status import Status
 from sim.cosim import CocotbDevice, bench
 from sim.errors import BusError
@@ -19,6 +19,7 @@ from tests.cosim.jobs import (
     check,
     finish,
     load,
+    prepare_results,
     run,
     start,
     trailer_words,
@@ -53,6 +54,7 @@ def traffic(device):
 async def refused(device, job, status):
     """The job ends with `status`, an interrupt, and nothing on the bus."""
     before = traffic(device)
+    prepare_results(device, job)
     monitor = Monitor(device, job)
     await start(device, job)
     assert await device.interrupted(1000)
@@ -67,13 +69,6 @@ async def refused(device, job, status):
     await device.write(OFFSETS["ISR"], 1)
     await device.write(OFFSETS["CONTROL"], Control.CONTINUE)
     await succeed(device)
-
-
-def wide_arguments(job: Job, ending: str) -> list[str]:
-    """Names of the job's arguments of 64 bits that end so."""
-    return sorted(
-        name.removesuffix("_LO") for name in job.registers() if name.endswith(f"{ending}_LO")
-    )
 
 
 # Arguments.
@@ -114,7 +109,7 @@ async def unaligned_addresses_are_refused_without_traffic(dut):
     async with CocotbDevice(dut) as device:
         job = small_job()
         await load(device, job)
-        for name in wide_arguments(job, "ADDR"):
+        for name in job.wide_arguments("ADDR"):
             for offset in (1, CONFIG.bus_bytes // 2):
                 moved = job.changed(**{name: job.argument(name) + offset})
                 await refused(device, moved, Status.ALIGNMENT)
@@ -129,7 +124,7 @@ async def an_image_of_another_format_is_refused_without_traffic(dut):
             wrong = CONFIG.format_word ^ 1 << bit
             await refused(device, job.changed(IMAGE_FORMAT=wrong), Status.FORMAT)
         await refused(device, job.changed(IMAGE0_BYTES=0), Status.LENGTH)
-        for name in wide_arguments(job, "BYTES"):
+        for name in job.wide_arguments("BYTES"):
             for size in (job.argument(name) + 1, 1 << 50):
                 await refused(device, job.changed(**{name: size}), Status.LENGTH)
 
@@ -139,7 +134,7 @@ async def an_image_of_the_wrong_length_ends_the_job_without_results(dut):
     async with CocotbDevice(dut) as device:
         job = small_job()
         beat = CONFIG.bus_bytes
-        for name in wide_arguments(job, "BYTES"):
+        for name in job.wide_arguments("BYTES"):
             size = job.argument(name)
             # A channel without tiles has an image of no bytes.
             for wrong in {beat, size - beat, size + beat, 4 * size, 0} - {size, -beat}:
@@ -149,6 +144,27 @@ async def an_image_of_the_wrong_length_ends_the_job_without_results(dut):
                 assert result.status == result.trailer_status == Status.LENGTH, (name, wrong)
                 assert untouched(device, job)
                 await succeed(device)
+
+
+@cocotb.test()
+async def flags_that_are_not_built_are_refused_without_traffic(dut):
+    async with CocotbDevice(dut) as device:
+        job = small_job()
+        await load(device, job)
+        if CONFIG.mask or CONFIG.all_logits:
+            built = Flag.MASK * CONFIG.mask | Flag.LOGITS * CONFIG.all_logits
+            for bit in (0, 1, 2, 31):
+                if not built >> bit & 1:
+                    flags = job.argument("FLAGS") | 1 << bit
+                    await refused(device, job.changed(FLAGS=flags), Status.FEATURE)
+        else:
+            try:
+                await device.write(OFFSETS["FLAGS"], 0)
+            except BusError as error:
+                assert "SLVERR" in str(error)
+            else:
+                raise AssertionError("FLAGS was written")
+            await succeed(device)
 
 
 # Starting.
@@ -256,7 +272,7 @@ async def write_errors_end_the_job_with_a_status_and_the_next_is_right(dut):
 async def addresses_outside_the_memory_end_in_an_error(dut):
     async with CocotbDevice(dut) as device:
         job = small_job()
-        for name in wide_arguments(job, "ADDR"):
+        for name in job.wide_arguments("ADDR"):
             if name == "RESULT_ADDR":
                 continue
             await load(device, job)

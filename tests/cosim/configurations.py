@@ -128,12 +128,17 @@ def setup(seed: int) -> Setup:
     widest = min(beat, chosen["group"] or beat)
     width = rng.choice([w for w in range(1, widest + 1) if is_power_of_two(w)])
     longest = min(256, 4096 // (chosen["bus_bits"] // 8))
-    # Small tiles, so that there are some for every channel.
-    blocks = rng.choice((1, 1, 2, 3, 8, max(1, rows // (beat // width) // 4)))
+    units = beat // width
+    blocks = rng.choice((1, 1, 2, 3, 8, max(1, rows // units // 4)))
+    if chosen["channels"] > 1 and rng.random() < 0.8:
+        # Some tiles for every channel.
+        tiles = chosen["channels"] * rng.randint(1, 3)
+        blocks = min(blocks, max(1, rows // units // tiles))
+        rows = max(rows, min(300, (tiles - 1) * blocks * units + rng.randint(1, blocks * units)))
     config = HeadConfig(
         **chosen,
         width=width,
-        tile_rows=beat // width * blocks,
+        tile_rows=units * blocks,
         max_dim=dim + rng.choice((0, 0, 100)),
         max_rows=rows + rng.choice((0, 0, 1000)),
         max_burst=rng.choice((1, 3, 16, longest)),

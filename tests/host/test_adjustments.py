@@ -8,6 +8,7 @@ from host.driver import Head
 from host.errors import UserError
 from host.image import save_image
 from host.sampling import LogitTransform, logsumexp
+from host.shards import ShardedHead
 from hw.config import HeadConfig
 from tests.host.fake_device import FakeDevice
 
@@ -82,6 +83,35 @@ def test_the_sum_over_the_vocabulary_is_corrected(head):
     for n, history in enumerate(histories):
         adjusted, _ = reference(raw[n], adjustment, history, 4)
         assert found.logsumexp[n] == pytest.approx(logsumexp(adjusted / 0.8), abs=1e-4)
+
+
+def test_the_transform_is_that_of_the_image_unless_it_is_given(head, tmp_path):
+    capped = LogitTransform(0.5, 8.0)
+    path = tmp_path / "capped.safetensors"
+    image = save_image(path, CONFIG, *head.image.read_rows(0, ROWS), 0.01, transform=capped)
+    arguments = states(1), 4, Adjustment(presence=1.0), [[1, 2]]
+    expected = run_adjusted(head, *arguments, transform=capped).logits.tolist()
+    own = Head(FakeDevice(CONFIG), image)
+    assert run_adjusted(own, *arguments).logits.tolist() == expected
+    found = run_adjusted(own, *arguments, transform=LogitTransform()).logits.tolist()
+    assert found == run_adjusted(head, *arguments).logits.tolist()
+
+
+def test_shards_adjust_as_the_whole_head_does(head, tmp_path):
+    weights, scales = head.image.read_rows(0, ROWS)
+    shards = []
+    for first, stop in ((0, 50), (50, ROWS)):
+        path, own = tmp_path / f"{first}.safetensors", slice(first, stop)
+        image = save_image(path, CONFIG, weights[own], scales[own], 0.01, first_row=first)
+        shards.append(Head(FakeDevice(CONFIG), image))
+    mask = RNG.integers(-(1 << 31), 1 << 31, (3, 4)).astype(np.int32)
+    histories = [[1, 2, 119], [49, 50], range(ROWS // 6)]
+    adjustment = Adjustment(repetition=1.5, bias={50: 3.0, 9: -np.inf})
+    arguments = states(3), 4, adjustment, histories
+    found = run_adjusted(ShardedHead(shards), *arguments, mask=mask)
+    expected = run_adjusted(head, *arguments, mask=mask)
+    assert found.ids.tolist() == expected.ids.tolist()
+    assert found.logits.tolist() == expected.logits.tolist()
 
 
 def test_a_sum_that_the_changed_rows_hold_alone_is_refused(head):

@@ -124,6 +124,11 @@ def test_every_command_has_help(run, command):
     assert f"usage: unembed {command}" in out
 
 
+def test_the_help_of_pack_names_the_width_that_each_source_gets(run):
+    _, out, _ = run("pack", "--help")
+    assert "(default 8; Q4_0: 4; int16 arrays: 16)" in " ".join(out.split())
+
+
 def test_generate_writes_the_same_bytes_each_time(run, tmp_path):
     options = ["--bus-bits", 64, "--max-dim", 64, "--max-rows", 64, "--max-k", 4]
     for name in ("a", "b"):

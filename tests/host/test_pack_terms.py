@@ -82,9 +82,10 @@ def test_a_bias_that_is_not_finite_leaves_no_image(tmp_path, value):
 
 def test_an_all_zero_bias_is_packed(tmp_path):
     report, image = pack_arrays(tmp_path, weight=W, bias=np.zeros(150))
-    assert image.bias_unit == 1.0
     assert not image.bias(0, 150).any()
-    assert report.bias == {"unit": 1.0, "largest": 0.0}
+    assert report.bias == {"unit": image.bias_unit, "largest": 0.0}
+    vectors = prepare_vectors(image, np.ones((1, 64)), 16)
+    assert (vectors.losses, vectors.parameters["bias"]) == ([1], [0])
 
 
 def test_a_tied_model_keeps_its_bias(tmp_path):

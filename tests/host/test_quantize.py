@@ -117,9 +117,9 @@ def test_terms_of_any_size_stay_in_range(quantise, largest):
 
 
 @pytest.mark.parametrize("quantise", [quantise_bias, quantise_bound])
-def test_terms_that_are_all_zero_have_a_unit_of_one(quantise):
+def test_terms_that_are_all_zero_have_the_smallest_unit(quantise):
     term = quantise(np.zeros(3))
-    assert (term.unit, term.values.tolist()) == (1.0, [0, 0, 0])
+    assert (term.unit, term.values.tolist()) == (np.finfo(float).tiny, [0, 0, 0])
 
 
 def test_a_bound_is_never_rounded_down():

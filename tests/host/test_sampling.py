@@ -48,6 +48,8 @@ def test_logsumexp_of_nothing_is_minus_infinity_and_of_large_logits_finite():
 
 def test_perplexity_is_the_mean_surprise():
     assert perplexity(np.log([0.5, 0.125])) == pytest.approx(4.0)
+    assert perplexity(np.array([-1.0, -np.inf])) == np.inf
+    assert perplexity(np.array([-1e5])) == np.inf
     with pytest.raises(ValueError, match="at least one token"):
         perplexity(np.array([]))
 
@@ -65,6 +67,16 @@ def test_logit_scale_comes_before_the_softcap_and_fillers_stay():
     transform = LogitTransform(scale=0.5, softcap=10.0)
     expected = [10 * np.tanh(0.4), -np.inf]
     assert transform.apply(np.array([8.0, -np.inf])) == pytest.approx(expected)
+
+
+def test_a_transform_says_what_it_does():
+    assert LogitTransform().is_identity
+    for transform, text in (
+        (LogitTransform(scale=0.5), "times 0.5"),
+        (LogitTransform(softcap=30.0), "times 1, then capped at 30"),
+    ):
+        assert not transform.is_identity
+        assert str(transform) == text
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, np.nan, np.inf])

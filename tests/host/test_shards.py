@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from host import shards
 from host.driver import Head
 from host.errors import UserError
 from host.image import Image, save_image
@@ -41,12 +42,12 @@ def test_shards_give_what_the_whole_head_gives(tmp_path, sizes):
     weights = RNG.integers(-1, 2, (rows, DIM)) * (RNG.random((rows, DIM)) < 0.1)
     terms = RNG.integers(0, 3, (rows, 2))
     edges = np.cumsum([0, *sizes])
-    shards = [
+    heads = [
         head_of(image_of(tmp_path, f"shard{n}", weights[a:b], terms[a:b], first_row=int(a)))
         for n, (a, b) in enumerate(zip(edges, edges[1:], strict=False))
     ]
     whole = head_of(image_of(tmp_path, "whole", weights, terms))
-    sharded = ShardedHead(shards)
+    sharded = ShardedHead(heads)
     assert sharded.rows == rows
     hidden = RNG.integers(-2, 3, (5, DIM)).astype(float)
     mask = RNG.integers(-(1 << 31), 1 << 31, (5, -(-rows // 32))).astype(np.int32)
@@ -57,7 +58,7 @@ def test_shards_give_what_the_whole_head_gives(tmp_path, sizes):
     for name in ("ids", "scores", "logits", "bounds", "all_logits", "job_of"):
         assert (getattr(found, name) == getattr(expected, name)).all(), name
     assert found.logsumexp == pytest.approx(expected.logsumexp, abs=1e-5)
-    parts = [head.run(hidden, 8) for head in shards]
+    parts = [head.run(hidden, 8) for head in heads]
     counters = sharded.merge(parts).counters
     for name, combine in (("cycles", np.max), ("rows", np.sum), ("max_outstanding_bytes", np.max)):
         own = [part.counters[name] for part in parts]
@@ -105,7 +106,7 @@ def test_images_of_different_models_are_no_shards(tmp_path):
         head_of(image_of(tmp_path, "a", weights, terms)),
         head_of(image_of(tmp_path, "b", weights, terms, first_row=5, transform=capped)),
     ]
-    with pytest.raises(UserError, match=r"b\.saf.*no shard of the same.*transform.*softcap=30"):
+    with pytest.raises(UserError, match=r"b\.saf.*no shard of the same.*transform.*capped at 30"):
         ShardedHead(heads)
 
 
@@ -124,3 +125,71 @@ def test_shards_must_follow_each_other(tmp_path, first_rows, culprit, expected, 
     )
     with pytest.raises(UserError, match=message):
         ShardedHead(heads)
+
+
+def test_an_interrupt_ends_all_shards_after_their_job(tmp_path, monkeypatch):
+    weights, terms = np.ones((5, DIM), int), np.zeros((5, 2), int)
+    heads = [head_of(image_of(tmp_path, str(n), weights, terms, first_row=5 * n)) for n in (0, 1)]
+
+    def interrupt(futures):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shards, "wait", interrupt)
+    hidden = np.ones((400, DIM))
+    with pytest.raises(KeyboardInterrupt):
+        ShardedHead(heads).run(hidden, 1)
+    for head in heads:
+        assert head.device.registers["JOBS"] < 100  # of 200
+        head.soft_reset()
+    monkeypatch.undo()
+    assert len(ShardedHead(heads).run(hidden[:3], 1).ids) == 3
+
+
+def test_progress_is_that_of_the_slowest_shard(tmp_path):
+    weights, terms = np.ones((5, DIM), int), np.zeros((5, 2), int)
+    heads = [head_of(image_of(tmp_path, str(n), weights, terms, first_row=5 * n)) for n in (0, 1)]
+    calls = []
+    ShardedHead(heads).run(np.ones((6, DIM)), 1, lambda *call: calls.append(call))
+    assert [done for done, _ in calls] == sorted(done for done, _ in calls)
+    assert calls[0] == (0, 6) and calls[-1] == (6, 6)
+    assert len(calls) == 6  # three jobs of each
+
+
+@pytest.mark.parametrize("mask", [np.zeros((3, 1), np.int32), np.zeros((3, 2), np.int64)])
+def test_a_mask_that_is_not_of_the_whole_vocabulary_is_refused(tmp_path, mask):
+    weights, terms = np.ones((20, DIM), int), np.zeros((20, 2), int)
+    names = enumerate("ab")
+    heads = [head_of(image_of(tmp_path, c, weights, terms, first_row=20 * n)) for n, c in names]
+    wide = ShardedHead(heads)
+    with pytest.raises(UserError, match="mask: "):
+        wide.run(np.ones((3, DIM)), 1, mask=mask)
+
+
+def test_an_error_of_one_shard_names_it(tmp_path):
+    terms = np.zeros((5, 2), int)
+    # Logits of 4000, whose sum is out of range.
+    heads = [
+        head_of(image_of(tmp_path, "a", np.ones((5, DIM), int), terms)),
+        head_of(image_of(tmp_path, "b", np.full((5, DIM), 100), terms, first_row=5)),
+    ]
+    with pytest.raises(UserError, match=r"b\.safetensors: logsumexp: .*out of range"):
+        ShardedHead(heads).run(np.full((1, DIM), 100.0), 1, logsumexp=True)
+
+
+def test_rows_are_read_across_shards(tmp_path):
+    weights, terms = RNG.integers(-100, 100, (30, DIM)), RNG.integers(0, 99, (30, 2))
+    edges = [0, 7, 8, 30]
+    parts = [
+        image_of(tmp_path, str(a), weights[a:b], terms[a:b], first_row=a)
+        for a, b in zip(edges, edges[1:], strict=False)
+    ]
+    whole = shards.ShardedImage(parts)
+    for start, stop in ((0, 30), (6, 9), (7, 8), (8, 30), (29, 30)):
+        assert (whole.read_rows(start, stop)[0] == weights[start:stop]).all()
+        assert (whole.read_terms(start, stop) == terms[start:stop]).all()
+    chunks = list(whole.chunks())
+    assert [start for start, _ in chunks] == [0, *(stop for _, stop in chunks[:-1])]
+    assert chunks[-1][1] == 30
+    for start, stop in ((5, 5), (-1, 3), (29, 31)):
+        with pytest.raises(IndexError, match=r"rows must be in 0\.\.30"):
+            whole.read_rows(start, stop)

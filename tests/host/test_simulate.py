@@ -317,11 +317,13 @@ class TestSimulateOnAFakeDevice:
         assert code == 1
         assert_one_line(err, files, "is a folder")
 
-    @pytest.mark.parametrize("name", ["head.safetensors", "states.npz", "mask.npy"])
+    @pytest.mark.parametrize("name", ["head.safetensors", "states.npz", "mask.npy", "ids.npy"])
     def test_no_input_is_overwritten(self, run, files, name):
         mask = self.mask(files, np.ones((5, ROWS), bool))
+        np.save(files / "ids.npy", np.arange(5))
         before = (files / name).read_bytes()
-        code, _, err = self.simulate(run, files, "-o", files / name, "--mask", mask)
+        options = ["-o", files / name, "--mask", mask, "--ids", files / "ids.npy"]
+        code, _, err = self.simulate(run, files, *options)
         assert code == 1
         assert_one_line(err, name, "would overwrite")
         assert (files / name).read_bytes() == before
