@@ -23,7 +23,10 @@ lint: .venv/test
 bench: .venv/bench
 	$(RUN) tests.bench.reference
 	$(RUN) tests.bench.speed
+	$(RUN) tests.bench.scaling
+	$(RUN) tests.bench.serving
 	$(RUN) tests.bench.place
+	$(RUN) tests.bench.place --serving --seeds 1
 
 clean:
 	rm -rf .venv build *.egg-info
