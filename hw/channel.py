@@ -63,7 +63,7 @@ class MemoryChannel(wiring.Component):
         See `JobControl`.
     parameters_in, hidden_in : In
         From channel 0, which has them as `parameters` and `hidden_out`.
-    read_idle, read_error, write_idle, write_error, unpacked, excess, rows_done : Out
+    read_idle, image_idle, read_error, write_idle, write_error, unpacked, excess, rows_done : Out
     logits_flush : In
     logits_done : Out
     drain : In
@@ -100,6 +100,7 @@ class MemoryChannel(wiring.Component):
             "clear": In(1),
             "clear_finish": In(1),
             "read_idle": Out(1),
+            "image_idle": Out(1),
             "read_error": Out(1),
             "unpacked": Out(1),
             "excess": Out(1),
@@ -173,6 +174,7 @@ class MemoryChannel(wiring.Component):
         m.d.comb += [
             reader.abort.eq(self.read_abort),
             self.read_idle.eq(reader.idle),
+            self.image_idle.eq(reader.image_idle),
             self.read_error.eq(reader.error),
             datapath.start_data.eq(self.start_data),
             datapath.plan.eq(self.plan),

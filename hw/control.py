@@ -55,7 +55,8 @@ class JobControl(wiring.Component):
         Memory segments for the reader of each channel. Channel 0 reads the hidden vectors.
     mask_read0... : Out(stream), mask_enable : Out
         With ``config.mask``: the segments of the masks, and whether the job has them.
-    read_idle, read_error : In(channels)
+    read_idle, image_idle, read_error : In(channels)
+        The second of hidden vectors and image alone.
     read_abort, write_abort : Out
         Levels for all readers and all writers. What writes is reset in the last clock of the
         latter.

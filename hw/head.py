@@ -125,6 +125,7 @@ class Head(wiring.Component):
             control.plan_ready.eq(plan.ready),
             control.hidden_ready.eq(plan.hidden_ready),
             control.read_idle.eq(Cat(channel.read_idle for channel in channels)),
+            control.image_idle.eq(Cat(channel.image_idle for channel in channels)),
             control.read_error.eq(Cat(channel.read_error for channel in channels)),
             control.write_idle.eq(Cat(channel.write_idle for channel in writers)),
             control.write_error.eq(Cat(channel.write_error for channel in writers)),

@@ -73,6 +73,8 @@ class Reader(wiring.Component):
         goes on until the last requested beat has come; commands wait for that when it is low.
     idle : Out
         No command, nothing requested, nothing buffered.
+    image_idle : Out
+        The same of the main stream alone, whatever the mask's state.
     error : Out
         Pulse: a beat came with an RRESP other than OKAY (it is passed on like any other).
     beat, address, address_wait : Out
@@ -94,6 +96,7 @@ class Reader(wiring.Component):
                 "o": Out(beats),
                 "abort": In(1),
                 "idle": Out(1),
+                "image_idle": Out(1),
                 "error": Out(1),
                 "beat": Out(1),
                 "address": Out(1),
@@ -200,6 +203,7 @@ class Reader(wiring.Component):
         begun = Signal()
         m.d.comb += [
             self.idle.eq(~busy & ~self.arvalid & all_returned),
+            self.image_idle.eq(~planner.busy & ~own_address & all_free),
             self.active.eq(own_address | ~all_free | (begun & planner.busy)),
         ]
         m.d.sync += begun.eq(self.active)

@@ -43,6 +43,7 @@ def stream_members(config: HeadConfig) -> dict:
     members |= {f"read{channel}": Out(segments) for channel in range(channels)}
     members |= {
         "read_idle": In(channels),
+        "image_idle": In(channels),
         "read_error": In(channels),
         "read_abort": Out(1),
         "unpacked": In(channels),
@@ -146,7 +147,8 @@ class StreamControl(wiring.Component):
         settle = Signal(range(PLAN_SETTLE_CLOCKS + 1))
         resetting = Signal()
         read_ended = Signal.like(self.read_idle)
-        m.d.sync += read_ended.eq(self.read_idle)
+        image_ended = Signal.like(self.image_idle)
+        m.d.sync += [read_ended.eq(self.read_idle), image_ended.eq(self.image_idle)]
 
         @contextmanager
         def state(name):
@@ -188,7 +190,8 @@ class StreamControl(wiring.Component):
                     m.next = "FETCH_HIDDEN"
             self._fetch(m, state, job, settle)
             with state("RUN"):
-                ended = self.read_idle & read_ended
+                # A mask waits for the rows that an image cut short does not bring.
+                ended = self.image_idle & image_ended
                 with m.If(self.excess.any() | (ended & ~self.unpacked).any()):
                     with m.If(failure == Status.OK):
                         m.d.sync += failure.eq(Status.LENGTH)

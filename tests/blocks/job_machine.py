@@ -149,6 +149,7 @@ class Machine:
         ctx.set(dut.excess, self.excess)
         ctx.set(dut.unpacked, sum(done << c for c, done in enumerate(self.unpacked)))
         ctx.set(dut.read_idle, sum(read.over << c for c, read in enumerate(self.reads)))
+        ctx.set(dut.image_idle, sum(read.over << c for c, read in enumerate(self.reads)))
         if not all(self.unpacked):
             self.rows.start(self._time())
         ctx.set(dut.rows_done, self.rows.over)

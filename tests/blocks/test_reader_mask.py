@@ -87,6 +87,25 @@ def test_an_image_that_nobody_takes_does_not_hold_up_the_mask():
     simulate(reader, job, background=[memory.run, recount.run])
 
 
+def test_the_image_is_over_while_its_mask_still_waits():
+    reader = Reader(config(64, 16, 64, mask=True))
+    memory = ReadMemory(reader, 64)
+
+    async def job(ctx):
+        assert ctx.get(reader.image_idle)
+        await send(ctx, reader.mask_command, [{"address": MASK, "beats": 70}])
+        assert ctx.get(reader.image_idle)
+        await send(ctx, reader.command, [{"address": 0x1000, "beats": 5}])
+        assert not ctx.get(reader.image_idle)
+        await receive(ctx, reader.o, 5)
+        await wait(ctx, 100)
+        assert ctx.get(reader.image_idle) and not ctx.get(reader.idle)
+        await receive(ctx, reader.mask_o, 70)
+        assert ctx.get(reader.idle)
+
+    simulate(reader, job, background=[memory.run])
+
+
 def test_error_pulses_for_beats_of_the_mask():
     # Beats 16 to 31 are those of the mask: its request follows the first one of the image.
     settings = config(mask=True)

@@ -100,6 +100,17 @@ async def the_only_row_allowed_wins(dut):
             assert found == chosen[:, None].tolist()
 
 
+@cocotb.test()
+async def an_image_cut_short_ends_a_job_whose_mask_is_not_used_up(dut):
+    async with CocotbDevice(dut) as device:
+        rows = min(CONFIG.max_rows, 500)
+        job = Job(some_head(rows, dim=3), 4, allowed=np.ones((CONFIG.batch, rows), bool))
+        for name in job.wide_arguments("BYTES"):
+            result = await run(device, job.changed(**{name: CONFIG.bus_bytes}))
+            assert result.status == result.trailer_status == Status.LENGTH, name
+            await answer(device, job)
+
+
 # Batches and channels.
 
 

@@ -1,7 +1,7 @@
 """Seeded random configurations that together cover every value of every parameter."""
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from itertools import combinations
 
@@ -22,7 +22,7 @@ from hw.layout import ImageLayout
 from sim.memory import MemoryModel
 from sim.memory.model import WRITE_ORDERS, Stalls
 
-COUNT = 160
+COUNT = 150
 SHORT = 24
 """Configurations that run in every test; all of them in the long one."""
 
@@ -48,10 +48,10 @@ COVERED = {
     "job_queue": BOTH,
 }
 
-# The size of a design decides how long it takes to build. One of `RARE` may be large.
-MOST_LANES, MOST_LISTS = 300, 16
-LARGE_LANES, LARGE_LISTS = 1100, 64
-RARE = 12
+# How large a design is, see `_size`, decides how long it takes to build. One of `RARE` may be
+# large.
+MOST_SIZE, LARGE_SIZE = 36, 110
+RARE = 4
 MOST_CYCLES = 30_000
 """Of a job, about, where memory is slow."""
 
@@ -70,41 +70,46 @@ class Setup:
     def large(self) -> bool:
         return self.rows > 1000 and self.dim > 512
 
-    @property
-    def lanes(self) -> int:
-        """Multipliers of all farms."""
-        return self.config.lanes * self.config.batch * self.config.channels
 
-    @property
-    def lists(self) -> int:
-        """Lists of best rows."""
-        return self.config.batch * self.config.channels * (1 + self.config.job_queue)
+def _size(chosen: dict) -> float:
+    """About the text of a design, in thousands of lines, from its lists, rankers and lanes."""
+    beat = chosen["bus_bits"] // chosen["weight_bits"]
+    lanes = beat // min(beat, chosen["fold"]) * chosen["batch"]
+    lists = chosen["batch"] * (1 + chosen["job_queue"])
+    terms = chosen["bias"] + chosen["bound"]
+    rankers = chosen["rankers"] * (1 + 2 * chosen["logsumexp"] + chosen["all_logits"] + terms)
+    return 6 + chosen["channels"] * (5 + 2.5 * lists + rankers + lanes / 25)
 
 
 def _pick(rng: random.Random, seed: int) -> dict:
-    """Values of the parameters in `COVERED`, all the same often but for those that make it large.
+    """Values of the parameters in `COVERED`, those that make no large design all the same often.
 
-    Of a small design the first to give way are the channels, the batch and the bus.
+    Where the design would be too large others give way before what a large one is there for: two of
+    three are for the batch, one for the channels.
     """
     chosen = {name: _spread(name)[seed] for name in COVERED}
-    chosen["batch"] = max(chosen["batch"], chosen["rankers"])
-    large = seed % RARE == 0
-    lanes = LARGE_LANES if large else MOST_LANES
-    lists = LARGE_LISTS if large else MOST_LISTS
-
-    def fits():
-        copies = chosen["batch"] * chosen["channels"]
-        beat = chosen["bus_bits"] // chosen["weight_bits"] // chosen["fold"]
-        return copies * beat <= lanes and copies * (1 + chosen["job_queue"]) <= lists
-
-    while not fits():
-        name = rng.choice(("channels", "batch", "bus_bits"))
-        values = [value for value in COVERED[name] if value < chosen[name]]
-        if values:
-            chosen[name] = rng.choice(values)
+    number, remainder = divmod(seed, RARE)
+    limit = MOST_SIZE if remainder else LARGE_SIZE
+    if remainder:
+        chosen["batch"] = rng.choice((1, 2, 2, 3, 4))
+        chosen["channels"] = rng.choice((1, 1, 2, 2, 4))
+        order = ("bus_bits", "rankers", *rng.sample(("channels", "batch"), 2))
+    elif number % 3:
+        batches = [value for value in COVERED["batch"] if value > 4]
+        chosen["batch"] = batches[(number - number // 3) % len(batches)]
+        chosen["rankers"] = rng.choice((1, 2, 4, 8, 16, 16))
+        functions = rng.sample(("rankers", "job_queue", "logsumexp"), 3)
+        order = ("bus_bits", "channels", *functions, "batch")
+    else:
+        chosen["channels"] = rng.choice((4, 8))
+        order = ("bus_bits", "rankers", "batch", "channels")
+    chosen["rankers"] = min(chosen["rankers"], 1 << chosen["batch"].bit_length() - 1)
+    for name in order:
+        values = sorted(COVERED[name])
+        while _size(chosen) > limit and chosen[name] != values[0]:
+            chosen[name] = values[values.index(chosen[name]) - 1]
+            chosen["rankers"] = min(chosen["rankers"], 1 << chosen["batch"].bit_length() - 1)
     chosen["fold"] = min(chosen["fold"], chosen["bus_bits"] // chosen["weight_bits"])
-    while chosen["rankers"] > chosen["batch"]:
-        chosen["rankers"] //= 2
     return chosen
 
 
@@ -121,7 +126,7 @@ def setup(seed: int) -> Setup:
     """Setup `seed` of 0..COUNT-1; a large head needs a wide bus, or its jobs take too long."""
     rng = random.Random(f"configuration {seed}")
     chosen = _pick(rng, seed)
-    tall = chosen["bus_bits"] >= 256 and rng.random() < 0.4
+    tall = chosen["bus_bits"] >= 128 and rng.random() < 0.4
     rows = rng.randint(1001, 1200) if tall else rng.choice((1, 3, *(rng.randint(2, 250),) * 4))
     dim = rng.randint(513, 600) if tall else rng.choice((1, 31, 64, *(rng.randint(1, 200),) * 3))
     beat = chosen["bus_bits"] // chosen["weight_bits"]
@@ -170,14 +175,15 @@ def setup(seed: int) -> Setup:
 
 
 def _short(setups: tuple[Setup, ...]) -> frozenset[int]:
-    """Seeds of a few setups in which every value of every parameter occurs, and many pairs do."""
+    """Seeds of a few small setups in which every value of every parameter and many pairs occur."""
     values = {item: {(name, getattr(item.config, name)) for name in COVERED} for item in setups}
     pairs = {item: set(combinations(sorted(values[item]), 2)) for item in setups}
     rest = list(setups)
     chosen, seen, seen_pairs = [], set(), set()
 
     def gain(item):
-        return len(values[item] - seen), not item.large, len(pairs[item] - seen_pairs)
+        cost = _size(asdict(item.config)) * (1 + 3 * item.large)
+        return len(values[item] - seen) / cost, len(pairs[item] - seen_pairs) / cost
 
     while len(chosen) < SHORT:
         best = max(rest, key=gain)
