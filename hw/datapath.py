@@ -154,5 +154,10 @@ class DataPath(wiring.Component):
             connect(m, unpacker.parameters, parameters.i)
             m.d.comb += [
                 parameters.start.eq(self.start_data),
+                parameters.vectors.eq(self.vectors),
                 self.parameters.eq(parameters.o),
             ]
+            if config.channels > 1:
+                # Here the image follows the parameters; the other channels have theirs already.
+                loaded = loader.write.loaded & parameters.loaded
+                m.d.comb += self.hidden_out.loaded.eq(loaded)

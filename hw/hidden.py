@@ -30,7 +30,8 @@ class HiddenWrite(data.StructLayout):
     """What the memories of all channels store in a clock.
 
     Members: `enable` by vector, `address` of the slice, `data`; `loaded`, high when the states of
-    all vectors of the job have been written.
+    all vectors of the job have been written and, for the other channels, when their parameters are
+    there, too.
     """
 
     def __init__(self, config: HeadConfig):

@@ -48,10 +48,14 @@ class Parameters(wiring.Component):
     -------
     start : In
         One clock: the next beats on `i` are those of vector 0, then of vector 1, and so on.
+    vectors : In
+        Vectors of the job, stable from `start` on.
     i : In(stream)
         Bus beats, `parameter_beats` for each vector; always ready.
     o : Out(ArrayLayout of ParameterLayout)
         The parameters by vector, in the clock after their last beat was taken.
+    loaded : Out
+        Those of all vectors of the job are there; low from the clock after `start`.
 
     Raises
     ------
@@ -66,7 +70,9 @@ class Parameters(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
+                "vectors": In(range(config.batch + 1)),
                 "i": In(stream.Signature(unsigned(config.bus_bits))),
+                "loaded": Out(1),
                 "o": Out(data.ArrayLayout(ParameterLayout(), config.batch)),
             }
         )
@@ -97,9 +103,11 @@ class Parameters(wiring.Component):
                 with m.If(here):
                     m.d.sync += kept.eq(self.i.payload >> bit % config.bus_bits)
         with m.If(self.start):
-            m.d.sync += [beat.eq(0), vector.eq(0)]
+            m.d.sync += [beat.eq(0), vector.eq(0), self.loaded.eq(0)]
         with m.Elif(self.i.valid):
             m.d.sync += beat.eq(beat + 1)
             with m.If(beat == beats - 1):
                 m.d.sync += [beat.eq(0), vector.eq(vector + 1)]
+                with m.If(vector == self.vectors - 1):
+                    m.d.sync += self.loaded.eq(1)
         return m

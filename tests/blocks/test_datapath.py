@@ -383,3 +383,33 @@ def test_the_slowest_row_queue_stops_the_farm_and_is_not_overrun(slow):
 def test_a_channel_that_is_not_built_is_refused():
     with pytest.raises(ValueError, match=r"channel must be in 0\.\.1, got 2"):
         DataPath(HeadConfig(channels=2), 2)
+
+
+@pytest.mark.parametrize("vectors", [1, 2])
+def test_other_channels_wait_for_the_parameters(vectors):
+    config = HeadConfig(
+        bus_bits=64, width=4, tile_rows=4, max_dim=40, max_rows=64, channels=2, batch=2, bias=True
+    )
+    head = random_head(config, 30, 8, vectors, seed=vectors)
+    dut = Channels(config)
+    first, second = dut.paths
+    hidden, images = hidden_region(config, head), image_beats(config, head)
+
+    async def bench(ctx):
+        ctx.set(second.bias0.ready, 1)
+        await start_job(ctx, dut, head)
+        await sender(first.i, hidden[:-1], stalls("none", 0))(ctx)
+        for _ in range(200):
+            await ctx.tick()
+            assert not ctx.get(second.scores_valid)
+        await sender(first.i, hidden[-1:], stalls("none", 0))(ctx)
+        while not ctx.get(second.scores_valid):
+            await ctx.tick()
+
+    async def feed(ctx):
+        # The first block alone, since nobody makes room for others.
+        tile = ImageLayout(config, 30, 8).tile(1)
+        beats = images[1][: tile.header_beats + config.row_beats(8)]
+        await sender(second.i, beats, stalls("none", 0))(ctx)
+
+    simulate(dut, bench, background=[feed], deadline=2000)

@@ -28,12 +28,17 @@ def test_every_vector_gets_its_words_also_in_the_next_job(bus_bits, batch):
 
     async def bench(ctx):
         for job in range(3):
+            count = batch - job % batch
+            ctx.set(dut.vectors, count)
             ctx.set(dut.start, 1)
             await ctx.tick()
             ctx.set(dut.start, 0)
-            vectors = [[rng.getrandbits(32) for _ in range(4)] for _ in range(batch)]
+            vectors = [[rng.getrandbits(32) for _ in range(4)] for _ in range(count)]
             beats = [beat for words in vectors for beat in beats_of(config, words)]
-            await sender(dut.i, beats, stalls("random", job))(ctx)
+            await sender(dut.i, beats[:-1], stalls("random", job))(ctx)
+            assert not ctx.get(dut.loaded)
+            await sender(dut.i, beats[-1:], stalls("random", job))(ctx)
+            assert ctx.get(dut.loaded)
             for vector, (bias, bound, multiplier, shift) in enumerate(vectors):
                 found = ctx.get(dut.o[vector])
                 assert (found.bias, found.bound, found.multiplier) == (bias, bound, multiplier)
