@@ -394,10 +394,12 @@ def test_other_channels_wait_for_the_parameters(vectors):
     dut = Channels(config)
     first, second = dut.paths
     hidden, images = hidden_region(config, head), image_beats(config, head)
+    started = []
 
     async def bench(ctx):
         ctx.set(second.bias0.ready, 1)
         await start_job(ctx, dut, head)
+        started.append(True)
         await sender(first.i, hidden[:-1], stalls("none", 0))(ctx)
         for _ in range(200):
             await ctx.tick()
@@ -407,6 +409,8 @@ def test_other_channels_wait_for_the_parameters(vectors):
             await ctx.tick()
 
     async def feed(ctx):
+        while not started:
+            await ctx.tick()
         # The first block alone, since nobody makes room for others.
         tile = ImageLayout(config, 30, 8).tile(1)
         beats = images[1][: tile.header_beats + config.row_beats(8)]
