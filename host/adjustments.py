@@ -6,6 +6,7 @@ the accelerator finds them among its best K + L rows, L being the number of rows
 """
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from host.errors import UserError
+from host.hidden import check_hidden
+from host.masks import allowed_rows, check_mask
 from host.results import FILLER_ID
 from host.sampling import LogitTransform, logsumexp
 from host.scoring import score_ids
@@ -36,6 +39,8 @@ class Adjustment:
 
     Raises
     ------
+    TypeError
+        A token of `bias` is no integer.
     ValueError
         A parameter is out of its range.
     """
@@ -52,6 +57,8 @@ class Adjustment:
             if not math.isfinite(getattr(self, name)):
                 raise ValueError(f"{name} must be finite, got {getattr(self, name)}")
         for token, value in self.bias.items():
+            if not isinstance(token, int | np.integer) or isinstance(token, bool):
+                raise TypeError(f"tokens of bias must be integers, got {token!r}")
             if math.isnan(value) or value == math.inf:
                 raise ValueError(f"bias of token {token} must be finite or -inf, got {value}")
 
@@ -131,15 +138,24 @@ def run_adjusted(
         the result to be certain; or the changed rows hold nearly all of the probability, so that
         the log-sum-exp cannot be told from the accelerator's. The message says which state.
     """
-    hidden = np.atleast_2d(np.asarray(hidden))
     image = head.image
+    hidden = check_hidden(hidden, image.dim)
+    k = operator.index(k)
+    if not 1 <= k <= head.max_k:
+        raise UserError("k", f"must be in 1..{head.max_k}", found=k)
     transform = image.transform if transform is None else transform
     if image.config_fields["bound"]:
         raise UserError(image.path, "ranks by an error bound, which penalties do not know")
     if len(histories) != len(hidden):
-        raise UserError("histories", "one for each state", len(hidden), len(histories))
+        raise UserError(
+            "histories", "must be one for each state", expected=len(hidden), found=len(histories)
+        )
+    allowed = [None] * len(hidden)
+    if mask is not None:
+        mask = check_mask(mask, len(hidden), image.rows)
+        allowed = allowed_rows(mask, image.rows)
     changes = [
-        _changes(head, hidden[n], adjustment, history, transform, mask, n)
+        _changes(head, hidden[n], adjustment, _check_history(history, n), transform, allowed[n], n)
         for n, history in enumerate(histories)
     ]
     lowered = max((change.lowered for change in changes), default=0)
@@ -178,13 +194,22 @@ class _Change:
         return int((self.after < self.before).sum())
 
 
-def _changes(head, state, adjustment, history, transform, mask, n) -> _Change:
+def _check_history(history: Sequence[int], n: int) -> list[int]:
+    """The tokens of a state's history; raises `UserError` unless all are integers."""
+    tokens = list(history)
+    for place, token in enumerate(tokens):
+        if not isinstance(token, int | np.integer) or not 0 <= token < 2**31:
+            raise UserError(
+                f"history of state {n}", f"place {place} is no token", found=repr(token)
+            )
+    return tokens
+
+
+def _changes(head, state, adjustment, history, transform, allowed, n) -> _Change:
     ids = adjustment.ids(history)
-    if mask is not None and len(ids):
-        words = np.asarray(mask)[n].view(np.uint32)
+    if allowed is not None:
         inside = (ids >= 0) & (ids < head.image.rows)
-        bits = words[np.where(inside, ids, 0) // 32] >> (ids % 32).astype(np.uint32) & 1
-        ids = ids[~inside | (bits != 0)]
+        ids = ids[~inside | allowed[np.where(inside, ids, 0)]]
     try:
         found = score_ids(head.image, state, ids, head.hidden_bits)
     except UserError as error:

@@ -15,7 +15,7 @@ from host.gathering import Gatherer
 from host.hidden import check_hidden, hidden_buffer
 from host.jobs import Job, JobError, JobRunner, JobTimeout
 from host.masks import allowed_rows, check_mask, device_mask
-from host.parameters import Vectors, prepare_vectors
+from host.parameters import Vectors, check_temperature, prepare_vectors
 from host.registers import Registers
 from host.results import Results
 from hw.config import ceil_div
@@ -156,7 +156,7 @@ class Head:
             An argument does not fit or holds NaN or infinity (the message names its row), or asks
             for what the hardware cannot do (the message names the option that builds it).
         TypeError
-            `hidden`, `k` or `batch` is of the wrong kind.
+            `hidden`, `k`, `batch` or `deadline_cycles` is of the wrong kind.
         JobError
             A job ended with an error status, which the others do not: those that were under way
             have ended, no further ones were started.
@@ -169,8 +169,12 @@ class Head:
         if not 1 <= k <= self.max_k:
             raise UserError("k", f"must be in 1..{self.max_k} on {self.device.name}", found=k)
         batch = self._check_batch(batch)
+        if deadline_cycles is not None and operator.index(deadline_cycles) < 1:
+            raise UserError("deadline_cycles", "must be at least 1", found=deadline_cycles)
         self._check_functions(mask, all_logits, logsumexp, softcap)
         hidden = check_hidden(hidden, self.image.dim)
+        if logsumexp:
+            temperature = check_temperature(temperature, len(hidden))
         if mask is not None:
             mask = check_mask(mask, len(hidden), self.image.rows)
         vectors = prepare_vectors(

@@ -160,6 +160,40 @@ def test_banned_rows_leave_places_empty_only_when_nothing_is_left(head):
     assert found.logits[0, 2:].tolist() == [-np.inf, -np.inf]
 
 
+def test_a_mask_of_another_byte_order_is_the_same_mask(head):
+    mask = np.random.default_rng(3).integers(-(1 << 31), 1 << 31, (2, 4)).astype(np.int32)
+    hidden = states(2)
+    adjustment = Adjustment(bias={1: 5.0, 17: 5.0, 23: -9.0, 40: 5.0, 80: 5.0})
+    found = run_adjusted(head, hidden, 4, adjustment, [[], []], mask=mask)
+    swapped = run_adjusted(head, hidden, 4, adjustment, [[], []], mask=mask.astype(">i4"))
+    assert (swapped.ids == found.ids).all()
+    with pytest.raises(UserError, match="mask"):
+        run_adjusted(head, hidden, 4, adjustment, [[], []], mask=mask[:, :1])
+
+
+@pytest.mark.parametrize("k", [0, -1, 33])
+def test_k_out_of_range_is_named(head, k):
+    with pytest.raises(UserError, match=rf"k: must be in 1\.\.32 \(found {k}\)"):
+        run_adjusted(head, states(1), k, Adjustment(), [[]])
+
+
+def test_one_history_for_several_states_is_refused(head):
+    with pytest.raises(UserError, match="one for each state.*expected 2, found 1"):
+        run_adjusted(head, states(2), 4, Adjustment(), [[]])
+
+
+@pytest.mark.parametrize("token", [1.7, "3", -1, 2**70])
+def test_a_history_of_anything_but_tokens_is_refused(head, token):
+    with pytest.raises(UserError, match="history of state 0: place 1 is no token"):
+        run_adjusted(head, states(1), 4, Adjustment(presence=1.0), [[5, token]])
+
+
+@pytest.mark.parametrize("token", ["3", 3.5, True])
+def test_a_bias_for_anything_but_tokens_is_refused(token):
+    with pytest.raises(TypeError, match="tokens of bias must be integers"):
+        Adjustment(bias={token: 1.0})
+
+
 def test_ids_outside_the_vocabulary_are_named(head):
     with pytest.raises(UserError, match="history or bias of state 0.*no row of the image"):
         run_adjusted(head, states(1), 4, Adjustment(presence=1.0), [[ROWS]])

@@ -376,3 +376,20 @@ def test_a_raised_hidden_scale_is_warned_about_with_its_factor(tmp_path):
     with pytest.warns(UserWarning, match=r"of 1 state was raised .* times for state 1: its hidden"):
         results = Head(device, image).run(np.array([[1e9] * DIM, [1.0] * DIM]), 1)
     assert results.hidden_scales[1] > 1 / 32767
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"deadline_cycles": 0}, UserError, "deadline_cycles: must be at least 1"),
+        ({"deadline_cycles": -1}, UserError, "deadline_cycles: must be at least 1"),
+        ({"deadline_cycles": 1e6}, TypeError, "integer"),
+        ({"logsumexp": True, "temperature": None}, UserError, "temperature"),
+    ],
+)
+def test_wrong_arguments_are_refused_before_a_job_starts(tmp_path, arguments, error, message):
+    device, head = opened(tmp_path)
+    with pytest.raises(error, match=message):
+        head.run(HIDDEN, K, **arguments)
+    assert device.most_jobs == 0
+    assert head.run(HIDDEN, K).ids.shape == (STATES, K)
