@@ -52,7 +52,7 @@ class MemoryChannel(wiring.Component):
     -------
     ar*, r*, aw*, w*, b* : the AXI4 pins, see `master_members`
     start_plan, start_rows, start_data : In
-        Pulses: a job begins; its plan is complete; its beats may come.
+        Pulses: a job begins; the rows of the channel are known; its beats may come.
     bank, k, vectors, mask_enable, write_logits, logits_address : In
         Of the job that streams.
     plan, plan_ready : In

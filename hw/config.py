@@ -190,7 +190,8 @@ class HeadConfig:
         self._resolve_bursts()
         if self.rank_bits > 64:
             raise ValueError(
-                f"a score must fit in 64 bits, got {self.rank_bits} for max_dim {self.max_dim}"
+                f"a score with its row terms must fit in 64 bits, got {self.rank_bits} for max_dim "
+                f"{self.max_dim}"
             )
         if self.mask and self.batch * self.tile_rows > MAX_MASK_BITS:
             raise ValueError(

@@ -109,8 +109,8 @@ WRITE_BEAT_BITS = 32
 SPLIT_BITS = 16
 
 INSERTION_CLOCKS = 16
-"""Clocks after a job was accepted within which rows of the one before may still be inserted, and
-its own rows cannot yet."""
+"""Clocks after a job was accepted: by then all insertions of the one before are counted, and none
+of its own can have been made."""
 
 
 class EventCounter(wiring.Component):
@@ -327,8 +327,7 @@ class Counters(wiring.Component):
             bank.eq(self.bank),
             drain_bank.eq(self.drain_bank),
         ]
-        # The last insertions come some clocks after the job was handed over, the first of the next
-        # job not before its data has come.
+        # Insertions are counted a few clocks late; those of the next job follow its data.
         settle = Signal(range(INSERTION_CLOCKS + 1))
         with m.If(begin):
             m.d.sync += settle.eq(INSERTION_CLOCKS)

@@ -80,7 +80,7 @@ class LogitsWriter(wiring.Component):
 
         # A beat is offered to the FIFO from a register. Its first score clears the others.
         filled = Signal()
-        lane = Signal(range(lanes))
+        lane = Signal(range(max(2, lanes)))
         beat = [Signal(LOGIT_BITS, name=f"lane{n}", reset_less=True) for n in range(lanes)]
         flushing = Signal()
         take = Signal()
@@ -99,7 +99,7 @@ class LogitsWriter(wiring.Component):
         with m.If(push):
             m.d.sync += filled.eq(0)
         with m.If(take):
-            m.d.sync += [lane.eq(lane + 1), filled.eq(lane == lanes - 1)]
+            m.d.sync += [lane.eq(lane + (lanes > 1)), filled.eq(lane == lanes - 1)]
             for n, each in enumerate(beat):
                 with m.If((lane == 0) | (lane == n)):
                     m.d.sync += each.eq(Mux(lane == n, self.i.payload, 0))

@@ -3,7 +3,7 @@
 `sim.golden_logsumexp` states its arithmetic in full; nothing is rounded after a row's own term.
 """
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -54,10 +54,9 @@ class LogSumExp(wiring.Component):
     -------
     start : In
         One clock: begin a job. What was is dropped, a row taken in this clock too.
-    ready : Out
-        Rows are taken: the accumulators are cleared.
     i : In(stream)
-        ``{score, slot}`` of rows that take part, in any order.
+        ``{score, slot}`` of rows that take part, in any order; taken once the accumulators are
+        cleared.
     multiplier, shift : In(ArrayLayout)
         Arguments of each slot, stable while there are rows.
     idle : Out
@@ -85,16 +84,17 @@ class LogSumExp(wiring.Component):
             raise ValueError(f"vectors must be at least 1, got {vectors}")
         self.config = config
         self.vectors = vectors
-        row = data.StructLayout({"score": signed(config.score_bits), "slot": range(vectors)})
+        row = data.StructLayout(
+            {"score": signed(config.score_bits), "slot": range(max(2, vectors))}
+        )
         super().__init__(
             {
                 "start": In(1),
-                "ready": Out(1),
                 "i": In(stream.Signature(row)),
                 "multiplier": In(data.ArrayLayout(MULTIPLIER_BITS, vectors)),
                 "shift": In(data.ArrayLayout(SHIFT_BITS, vectors)),
                 "idle": Out(1),
-                "read_slot": In(range(vectors)),
+                "read_slot": In(range(max(2, vectors))),
                 "top": Out(TOP_LAYOUT),
                 "read_exponent": In(signed(EXPONENT_BITS)),
                 "read_sum": Out(unsigned(accumulator_bits(config))),
@@ -110,7 +110,6 @@ class LogSumExp(wiring.Component):
         # Clearing writes zeros: tag 0 is the lowest one, so what is there gives way or adds 0.
         clearing = Signal(init=1)
         clear_address = Signal(range(max(2, WINDOW * self.vectors)))
-        m.d.comb += self.ready.eq(self.i.ready)
         with m.If(clearing):
             m.d.sync += clear_address.eq(clear_address + 1)
             with m.If(clear_address == WINDOW * self.vectors - 1):
@@ -121,10 +120,12 @@ class LogSumExp(wiring.Component):
         finished = scaled + Exp2.LATENCY
         valid = Signal(finished)
         m.d.sync += valid.eq(Cat(self.i.valid & self.i.ready, valid))
-        slots = [self.i.payload.slot]
+        slots = [self.i.payload.slot if slot_bits else Const(0, 0)]
         for clock in range(finished):
-            later = Signal(slot_bits, name=f"slot{clock}", reset_less=True)
-            m.d.sync += later.eq(slots[-1])
+            later = slots[-1]
+            if slot_bits:
+                later = Signal(slot_bits, name=f"slot{clock}", reset_less=True)
+                m.d.sync += later.eq(slots[-1])
             slots.append(later)
 
         m.submodules.scaler = scaler = Log2Scaler(config.score_bits)

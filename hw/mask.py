@@ -31,7 +31,8 @@ class MaskBuffer(wiring.Component):
     more vectors than bits in a word.
 
     The first row is on `o{p}` four clocks after the beat with its last vector's bit was taken, if
-    that is in the lowest word. All beats of a job are taken by the time its last row has been.
+    that is in the lowest word. Of the last beats, which may be padding alone, some may be taken
+    after the last row: whoever reads the mask waits for its own end.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ class MaskBuffer(wiring.Component):
         depth = max(LEAST_DEPTH, 1 << (2 * tile_words - 1).bit_length())
 
         # The beat shifts down by a word per clock. It is taken when the last word of the one
-        # before goes, so that only padding is left here at the end of a job, and nothing outside.
+        # before goes, so that what is left here at the end of a job is padding.
         beat = Signal(config.bus_bits, reset_less=True)
         beat_words = config.bus_bits // word_bits
         words_left = Signal(range(beat_words))  # after the lowest one
@@ -108,11 +109,11 @@ class MaskBuffer(wiring.Component):
 
         # Where the lowest word goes: tile by tile, vector by vector. A tile is begun when every
         # ranker has room for all of it.
-        vector = Signal(range(config.batch))
+        vector = Signal(range(max(2, config.batch)))
         is_last_vector = Signal()
         base = Signal(range(depth))  # of the tile
         address = Signal(range(depth))
-        tile_left = Signal(range(tile_words), init=tile_words - 1)  # words after this one
+        tile_left = Signal(range(max(2, tile_words)), init=tile_words - 1)  # after this word
         begun = Signal()
         has_room = Signal()
         m.d.comb += [

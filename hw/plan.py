@@ -132,10 +132,11 @@ class Share:
         """
         # The channel of the last tile is the one before the first that has a tile fewer.
         fewer = tiles[: log2(config.channels)]
+        last = self.channel == config.channels - 1
         extra = Mux(self.more_tiles, config.tile_rows, 0)
         m.d.sync += [
             self.tiles.eq((tiles + config.channels - 1 - self.channel) >> log2(config.channels)),
-            self.more_tiles.eq(fewer > self.channel),
+            self.more_tiles.eq(0 if last else fewer > self.channel),
             self.has_last.eq(fewer == (self.channel + 1) % config.channels),
             self.more_rows.eq(extra - Mux(self.has_last, missing, 0)),
         ]

@@ -19,13 +19,12 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hw.config import TERM_BITS, HeadConfig
 from hw.header import term_names
+from hw.logits import LOGIT_BITS
 from hw.logsumexp import EXPONENT_BITS, TOP_LAYOUT, LogSumExp, accumulator_bits
 from hw.parameters import ParameterLayout
 from hw.rows import RowQueue, sums_layout
 from hw.terms import RowTerms
 from hw.topk import EntryLayout, TopK
-
-LOGIT_BITS = 64
 
 
 class Sink(NamedTuple):
@@ -122,7 +121,7 @@ class Ranker(wiring.Component):
             "taken": Out(1),
             "inserted": Out(range(vectors + 1)),
             "drain_bank": In(1),
-            "drain_slot": In(range(vectors)),
+            "drain_slot": In(range(max(2, vectors))),
             "ready": Out(1),
             "drain": In(1),
             "entries": Out(stream.Signature(EntryLayout(config))),

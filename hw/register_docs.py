@@ -31,9 +31,9 @@ does the reset pin for arguments.
 
 _QUEUE = """
 The next job may be started as soon as CONTROL.START reads 0: it reads its image while the results
-of the one before are written. Jobs end in the order of their starts, each only when the DONE of the
-one before was cleared. STATUS is that of the last one that ended; status and counters of each are
-in the trailer of its own result block.
+of the one before are written; one with FLAGS.LOGITS waits until that has ended. Jobs end in the
+order of their starts, each only when the DONE of the one before was cleared. STATUS is that of the
+last one that ended; status and counters of each are in the trailer of its own result block.
 """
 
 _COUNTERS = (

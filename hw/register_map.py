@@ -134,7 +134,8 @@ CONTROL_REGISTERS = (
                 "Offers a job with the current arguments. Clears when they are copied; until then "
                 "writes to arguments are answered SLVERR, and another start is ignored and sets "
                 "ERRORS.START. No job is taken while RESET reads 1, nor while one runs or DONE is "
-                "set; with the feature JOB_QUEUE only while one reads its image.",
+                "set; with the feature JOB_QUEUE only while one reads its image or waits to be "
+                "collected, and for a job with FLAGS.LOGITS until all others have ended.",
             ),
             Field(
                 "DONE",
@@ -186,8 +187,8 @@ CONTROL_REGISTERS = (
         0x010,
         Access.WRITE,
         "Soft reset. Open bursts are completed and their data dropped. At its end CONTROL and "
-        "ISR are as after power-up; every job that ran or waited has ended with status "
-        "RESET. Other registers keep their values.",
+        "ISR are as after power-up; every job that ran has ended with status RESET, and one that "
+        "waited is dropped and not counted. Other registers keep their values.",
         (Field("RESET", 0, Access.SET, "Starts a soft reset; reads 1 until it is over."),),
     ),
     Register(

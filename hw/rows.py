@@ -27,7 +27,7 @@ class RowLayout(data.StructLayout):
         members = {
             "score": signed(config.sum_bits),
             "id": unsigned(config.id_bits),
-            "slot": range(vectors),
+            "slot": range(max(2, vectors)),
         }
         if config.mask:
             members["allowed"] = 1
@@ -186,7 +186,7 @@ class RowQueue(wiring.Component):
         step = Const(1)
         if config.channels > 1:
             others = (config.channels - 1) * config.tile_rows
-            tile_left = Signal(range(config.tile_rows))
+            tile_left = Signal(range(max(2, config.tile_rows)))
             tile_ends = tile_left == 0
             step = Mux(tile_ends, 1 + others, 1)
             with m.If(shift):

@@ -108,7 +108,7 @@ class ScoredLayout(data.StructLayout):
             members["rank"] = signed(config.rank_bits)
             members["term"] = signed(TERM_BITS)
         members["id"] = unsigned(config.id_bits)
-        members["slot"] = range(vectors)
+        members["slot"] = range(max(2, vectors))
         if config.mask:
             members["allowed"] = 1
         super().__init__(members)

@@ -18,8 +18,8 @@ _HEADER = """\
 //
 {parameters}
 //
-// The pins: AXI4-Lite slave s_axi_control_*, AXI4 master m_axi_gmem0_*, interrupt; clock ap_clk,
-// synchronous reset ap_rst_n, low while active.
+// The pins: AXI4-Lite slave s_axi_control_*, for each memory channel an AXI4 master
+// m_axi_gmem<n>_*, interrupt; clock ap_clk, synchronous reset ap_rst_n, low while active.
 //
 // One file holds all modules, so only one of them could have its name.
 /* verilator lint_off DECLFILENAME */

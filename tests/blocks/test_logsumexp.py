@@ -244,7 +244,7 @@ def test_the_last_row_can_be_read_as_soon_as_the_unit_is_idle():
         ctx.set(dut.multiplier[0], UNIT[0])
         ctx.set(dut.shift[0], UNIT[1])
         ctx.set(dut.read_exponent, 3)
-        await wait_until(ctx, dut.ready)
+        await wait_until(ctx, dut.i.ready)
         for rows in (1, 2):
             await send(ctx, dut.i, [{"score": 32 * 3, "slot": 0}])
             await wait_until(ctx, dut.idle)
@@ -260,9 +260,9 @@ def test_rows_wait_while_the_accumulators_are_cleared_and_then_take_a_clock_each
     dut = LogSumExp(CONFIG, vectors)
 
     async def bench(ctx):
-        assert await wait_until(ctx, dut.ready) == WINDOW * vectors
+        assert await wait_until(ctx, dut.i.ready) == WINDOW * vectors
         await pulse(ctx, dut.start)
-        assert not ctx.get(dut.ready) and not ctx.get(dut.idle)
+        assert not ctx.get(dut.i.ready) and not ctx.get(dut.idle)
         ctx.set(dut.i.valid, 1)
         assert await wait_until(ctx, dut.i.ready) == WINDOW * vectors
         for _ in range(50):

@@ -29,6 +29,12 @@ CONFIGS = {
     "64_bits": HeadConfig(
         bus_bits=64, width=4, tile_rows=4, k=8, max_dim=4096, max_burst=16
     ),
+    "everything": HeadConfig(
+        bus_bits=128, weight_bits=16, k=5, batch=5, rankers=2, channels=2, tile_rows=16, bias=True,
+        bound=True, mask=True, all_logits=True, logsumexp=True, job_queue=True,
+    ),
+    "batch": HeadConfig(bus_bits=64, k=4, batch=2, rankers=1, mask=True, logsumexp=True),
+    "four_channels": HeadConfig(bus_bits=64, k=4, channels=4, bound=True, max_rows=100),
 }  # fmt: skip
 ICARUS_GENERATIONS = ("2005-sv", "2012")
 
@@ -106,14 +112,17 @@ def test_no_path_or_source_line_is_in_the_text(source):
         assert trace not in text
 
 
+def test_no_signal_is_without_bits(source):
+    assert re.findall(r".*\[-1:0\].*", source.read_text()) == []
+
+
 def test_the_text_tells_its_configuration(source, request):
     config = CONFIGS[request.node.callspec.params["source"]]
     header = source.read_text().partition("module ")[0]
     found = dict(re.findall(r"^//   (\w+) +(\d+)$", header, re.MULTILINE))
-    assert HeadConfig(
-        **{name: int(value) for name, value in found.items() if name != "scale_signed"},
-        scale_signed=found["scale_signed"] == "1",
-    ) == config  # fmt: skip
+    # Numbers say 0 or 1 of what is a bool.
+    values = {name: type(getattr(config, name))(int(value)) for name, value in found.items()}
+    assert HeadConfig(**values) == config
 
 
 @pytest.mark.long
