@@ -6,13 +6,13 @@ the accelerator finds them among its best K + L rows, L being the number of rows
 """
 
 import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from host.arrays import integer
 from host.errors import UserError
 from host.hidden import check_hidden
 from host.masks import allowed_rows, check_mask
@@ -140,7 +140,7 @@ def run_adjusted(
     """
     image = head.image
     hidden = check_hidden(hidden, image.dim)
-    k = operator.index(k)
+    k = integer("k", k)
     if not 1 <= k <= head.max_k:
         raise UserError("k", f"must be in 1..{head.max_k}", found=k)
     transform = image.transform if transform is None else transform

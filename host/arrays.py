@@ -1,5 +1,6 @@
-"""Arrays in files of NumPy's."""
+"""What arguments are checked for: integers, and arrays in files of NumPy's."""
 
+import operator
 import zipfile
 import zlib
 from pathlib import Path
@@ -10,6 +11,16 @@ from host.errors import UserError
 
 FILE_MAGICS = (np.lib.format.MAGIC_PREFIX, b"PK\x03\x04", b"PK\x05\x06")
 """First bytes of an .npy file, and of the zip archive that an .npz file is, full or empty."""
+
+
+def integer(name: str, value: object) -> int:
+    """An argument as an int; raises TypeError unless it is an integer, which a bool is not."""
+    try:
+        if not isinstance(value, bool | np.bool):
+            return operator.index(value)
+    except TypeError:
+        pass
+    raise TypeError(f"{name} must be an integer, got {value!r}")
 
 
 def load_array(path: Path, key: str) -> np.ndarray:

@@ -1,127 +1,77 @@
-"""The command `unembed`."""
+"""The command `unembed`: signals, warnings and exit codes around `host.command_line`."""
 
-import argparse
-import os
+import gc
 import signal
 import sys
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
 
-from host.commands import demo, generate, inspect, pack, simulate
-from host.console import say
-from host.device import DeviceError
-from host.errors import UserError
-from host.options import UsageError
-from sim.errors import BusError, ToolError
+from host.messages import say
 
-COMMANDS = (pack, inspect, simulate, generate, demo)
-
-OK, FAILED, USAGE = 0, 1, 2
-INTERRUPTED, TERMINATED = 130, 143
-"""Exit codes after Ctrl-C and SIGTERM, as shells have them."""
-
-
-class _Terminated(KeyboardInterrupt):
-    """SIGTERM, raised so that files that are half written are removed as after Ctrl-C."""
+STOPS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+"""Signals that end a command, with what it then says. Its exit code is that of shells, 128 more."""
 
 
 @contextmanager
-def _terminable() -> Iterator[None]:
-    def terminate(number, frame):
-        raise _Terminated
+def _stoppable() -> Iterator[list[int]]:
+    """Raise KeyboardInterrupt for the signals of `STOPS`, so that half-written files are removed.
+
+    Yields the signals that came.
+    """
+    received = []
+
+    def stop(number, frame):
+        received.append(number)
+        raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may set handlers
+        yield received  # only the main thread may set handlers
         return
-    before = signal.signal(signal.SIGTERM, terminate)
+    # What is ignored, as Ctrl-C is by a shell's background jobs, stays so.
+    before = {
+        number: signal.signal(number, stop)
+        for number in STOPS
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
-        yield
+        yield received
     finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser that tells an error in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        say("error", f"{message} (see {self.prog} --help)")
-        raise SystemExit(USAGE)
-
-
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of the command line."""
-    parser = _Parser(
-        prog="unembed",
-        description="An accelerator for language-model heads: pack weights, simulate, generate.",
-        epilog="Exit codes: 0 done, 1 failed, 2 wrong usage.",
-        allow_abbrev=False,  # a script's short form must not change its meaning with a new option
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        subparser = commands.add_parser(
-            command.NAME,
-            help=command.HELP,
-            description=f"{command.HELP[0].upper()}{command.HELP[1:]}.",
-            allow_abbrev=False,
-        )
-        command.add_arguments(subparser)
-        subparser.set_defaults(run=command.run, parser=subparser)
-    return parser
-
-
-def _parse(argv: list[str] | None) -> argparse.Namespace:
-    arguments, unknown = build_parser().parse_known_args(argv)
-    if unknown:
-        # argparse itself would name the help of `unembed`, which has no options of commands.
-        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-    return arguments
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _show_warning(message, category, filename, lineno, file=None, line=None) -> None:
-    say("warning", str(message))
-
-
-def _discard_output() -> None:
-    """Keep Python from trying once more, as it ends, to write what is left for stdout."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    say("warning", message)
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command line, `sys.argv` by default; the exit code: 0 ok, 1 failed, 2 usage."""
-    try:
-        arguments = _parse(argv)
-    except SystemExit as stop:
-        return stop.code or OK
-    with warnings.catch_warnings(), _terminable():
+    """Run a command line, `sys.argv` by default; the exit code, see `host.command_line`."""
+    with warnings.catch_warnings(), _stoppable() as received:
         warnings.showwarning = _show_warning
+        # Amaranth's hint to its users would come by the dozen for a design that is given up.
+        warnings.filterwarnings("ignore", r"(?s).*created but never used")
         try:
-            code = arguments.run(arguments)
-            sys.stdout.flush()  # what cannot be written must fail here, not as Python ends
-            return code
-        except UsageError as error:
-            say("error", error)
-            return USAGE
-        except (UserError, DeviceError, ToolError, BusError) as error:
-            say("error", error)
-            return FAILED
-        except BrokenPipeError:
-            # Whoever read the output has closed it; nothing is left to be told.
-            _discard_output()
-            return FAILED
-        except OSError as error:
-            say("error", f"{error.filename or 'output'}: {error.strerror or error}")
-            if error.filename is None:
-                _discard_output()
-            return FAILED
-        except _Terminated:
-            say("error", "terminated")
-            return TERMINATED
-        except KeyboardInterrupt:
-            say("error", "interrupted")
-            return INTERRUPTED
+            # Imported here, since Ctrl-C may come before NumPy and Amaranth are loaded.
+            import host.command_line as command_line
+
+            try:
+                return command_line.run(argv)
+            except Exception as error:
+                # What a signal has stopped, may end with an error of its own.
+                code = None if received else command_line.report(error)
+                if code is None:
+                    raise
+        except BaseException as error:
+            if not received and not isinstance(error, KeyboardInterrupt):
+                raise
+            number = received[-1] if received else signal.SIGINT
+            say("error", STOPS[number])
+            code = 128 + number
+        # A design that was given up goes while the filter above holds.
+        gc.collect()
+        return code
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What commands show: tables and text on stdout, progress and one-line messages on stderr."""
+"""What commands show: tables and text on stdout, progress on stderr."""
 
 import json
 import sys
@@ -28,11 +28,6 @@ def print_table(table: Table) -> None:
         console.print(table)
     for line in captured.get().removesuffix("\n").split("\n"):
         print(line.rstrip())
-
-
-def say(kind: str, message: str) -> None:
-    """One line on stderr."""
-    print(f"unembed: {kind}: {' '.join(str(message).split())}", file=sys.stderr, flush=True)
 
 
 def print_json(document: object) -> None:

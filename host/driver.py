@@ -1,12 +1,12 @@
 """The driver: loads a packed head into an accelerator, runs jobs and returns exact results."""
 
-import operator
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from host.arrays import integer
 from host.buffers import place, state_bytes
 from host.capabilities import identify
 from host.device import Device
@@ -146,7 +146,8 @@ class Head:
         temperature : float or float [N]
             For `logsumexp` alone, above 0.
         softcap : float, optional
-            That of the model, whose logits it bends: with `logsumexp` it is refused.
+            That of the model, whose logits it bends: with `logsumexp` it is refused. Default: that
+            of the image.
         batch : int, optional
             States per job. Default: `batch` of the head.
 
@@ -164,12 +165,15 @@ class Head:
             A job did not end by its deadline.
         DeviceError
             The accelerator is still busy, or what it wrote is not this job's result.
+
+        An exception of `progress`, or Ctrl-C, leaves jobs under way: `soft_reset` comes before the
+        next run, as after `JobTimeout`.
         """
-        k = operator.index(k)
+        k = integer("k", k)
         if not 1 <= k <= self.max_k:
             raise UserError("k", f"must be in 1..{self.max_k} on {self.device.name}", found=k)
         batch = self._check_batch(batch)
-        if deadline_cycles is not None and operator.index(deadline_cycles) < 1:
+        if deadline_cycles is not None and integer("deadline_cycles", deadline_cycles) < 1:
             raise UserError("deadline_cycles", "must be at least 1", found=deadline_cycles)
         self._check_functions(mask, all_logits, logsumexp, softcap)
         hidden = check_hidden(hidden, self.image.dim)
@@ -189,7 +193,7 @@ class Head:
     def _check_batch(self, batch: int | None) -> int:
         if batch is None:
             return self.batch
-        batch = operator.index(batch)
+        batch = integer("batch", batch)
         if batch < 1:
             raise UserError("batch", "must be at least 1", found=batch)
         if batch > self.batch:
@@ -207,6 +211,8 @@ class Head:
         if all_logits:
             self.capabilities.require("all_logits", "all_logits")
         if logsumexp:
+            if softcap is None:
+                softcap = self.image.transform.softcap
             if softcap is not None:
                 raise UserError(
                     "logsumexp",

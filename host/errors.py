@@ -1,4 +1,4 @@
-"""The one exception for what a user can get wrong."""
+"""The exceptions for what a user can get wrong."""
 
 
 class UserError(ValueError):
@@ -19,3 +19,7 @@ class UserError(ValueError):
         details += [f"found {found}"] if found is not None else []
         message = f"{where}: {what}" + (f" ({', '.join(details)})" if details else "")
         super().__init__(" ".join(message.split()))
+
+
+class UsageError(UserError):
+    """An option or a parameter file is wrong, rather than a file that it names."""

@@ -149,7 +149,7 @@ def _check_finite(where: str, values: np.ndarray, start: int):
     raise UserError(
         where,
         f"row {start + row} holds a value that is not finite",
-        expected="finite numbers",
+        expected="finite numbers within float32",
         found=lines[row, column],
     )
 

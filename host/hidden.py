@@ -25,14 +25,14 @@ def check_hidden(hidden: np.ndarray, dim: int) -> np.ndarray:
     hidden = np.asarray(hidden)
     if hidden.dtype.kind not in "fiu":
         raise TypeError(f"hidden must be of real numbers, got {hidden.dtype}")
-    hidden = np.atleast_2d(hidden)
-    if hidden.ndim != 2 or hidden.shape[1] != dim:
+    if hidden.ndim not in (1, 2) or hidden.shape[-1] != dim:
         raise UserError(
             "hidden",
             "the shape does not fit the image",
             expected=f"[N, {dim}]",
             found=list(hidden.shape),
         )
+    hidden = np.atleast_2d(hidden)
     hidden = hidden.astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(hidden).all(axis=1))
     if len(bad):

@@ -21,6 +21,7 @@ import numpy as np
 
 from host import safetensors_format
 from host.errors import UserError
+from host.output import Output
 from host.quantize import EXACT, Quantisation, scale_limit
 from host.rawfile import RawFile
 from host.sampling import LogitTransform
@@ -289,7 +290,7 @@ class ImageWriter:
     Raises
     ------
     UserError
-        The folder is missing or cannot be written to.
+        No file can be written there: see `host.output.check_output`.
     """
 
     def __init__(self, path: Path, config: HeadConfig, rows: int, dim: int):
@@ -299,21 +300,19 @@ class ImageWriter:
         self.file_bytes = max(start + size for start, size in self._ranges)
         """Size of the file when it is complete."""
         self._next_row = 0
-        self._partial = self.path.with_name(f".{self.path.name}.{os.getpid()}.partial")
-        if self.path.is_dir():
-            raise UserError(path, "is a folder", expected="a file name")
+        self._output = Output(self.path)
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         try:
-            self._descriptor = os.open(self._partial, flags, 0o666)
+            self._descriptor = os.open(self._output.partial, flags, 0o666)
         except OSError as error:
             raise UserError(path, f"cannot be written: {error.strerror}") from None
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *exception):
         os.close(self._descriptor)
-        self._partial.unlink(missing_ok=True)
+        self._output.__exit__(*exception)
 
     def write(self, first_row: int, weights: np.ndarray, scales: np.ndarray):
         """Write a range of rows as `host.tiles.row_chunks` gives them, in order.
@@ -387,7 +386,7 @@ class ImageWriter:
         self._check_complete()
         # What no row covers is zero: the padding of headers, the last tile's at the very end too.
         os.truncate(self._descriptor, self.file_bytes)
-        with RawFile(self._partial) as written:
+        with RawFile(self._output.partial) as written:
             digest = written.sha256_of(self._ranges)
         content = {
             "version": VERSION,
@@ -414,7 +413,7 @@ class ImageWriter:
             end = start + size
         header = safetensors_format.build_header(tensors, metadata, DATA_OFFSET)
         self._write_at(0, np.frombuffer(header, np.uint8))
-        os.replace(self._partial, self.path)
+        self._output.commit()
 
     def _write_at(self, offset: int, data: np.ndarray):
         view = memoryview(data)

@@ -33,7 +33,13 @@ def check_mask(mask: np.ndarray, states: int, rows: int) -> np.ndarray:
     mask = np.asarray(mask)
     # Wider or floating-point numbers are most likely one number a row, not bits.
     if mask.dtype.newbyteorder("=") != np.int32:
-        raise UserError("mask", "must be of words of 32 bits", expected="int32", found=mask.dtype)
+        unsigned = mask.dtype.kind == "u" and mask.dtype.itemsize == WORD.itemsize
+        raise UserError(
+            "mask",
+            "must be of words of 32 bits",
+            expected="int32" + (", as of mask.view(numpy.int32)" if unsigned else ""),
+            found=mask.dtype,
+        )
     if mask.ndim == 1 and states == 1:
         mask = mask[np.newaxis]
     expected = [states, mask_words(rows)]

@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from host.errors import UserError
+from host.errors import UsageError
 from host.pack import PackOptions
 from hw.config import (
     BUS_BITS,
@@ -46,10 +46,6 @@ def _group(text: str) -> int:
     if value not in GROUPS:
         raise argparse.ArgumentTypeError(f"must be 32, 64, 128 or row, got {text}")
     return value
-
-
-class UsageError(UserError):
-    """An option or a parameter file is wrong, rather than a file that it names."""
 
 
 @dataclass(frozen=True)
@@ -244,7 +240,7 @@ def given_parameters(arguments: argparse.Namespace) -> dict[str, tuple[object, s
     """
     given = {}
     if arguments.config is not None:
-        for field, value in _read_parameters(arguments.config).items():
+        for field, value in _checked_parameters(arguments.config).items():
             given[field] = (value, f"{arguments.config}: {field}")
     for parameter in PARAMETERS:
         value = getattr(arguments, f"hardware_{parameter.field}", None)
@@ -262,18 +258,33 @@ def pack_options(arguments: argparse.Namespace, keep_rows: bool = False) -> Pack
         No image can have that format, whatever the model.
     """
     given = given_parameters(arguments)
-    values = {field: value for field, (value, _) in given.items() if field in IMAGE_FIELDS}
-    # A model can set one of them: the width of its weights, where it is of integers.
-    weight_bits = [values["weight_bits"]] if "weight_bits" in values else WEIGHT_BITS
+    values = {field: value for field, (value, _) in given.items()}
+    image_values = {field: value for field, value in values.items() if field in IMAGE_FIELDS}
+    _check_any_weights(image_values, given)
+    # The others decide nothing here, but a mistake in the file shows at once. A file that is sound
+    # by itself need not go with options that override it.
+    if values != image_values:
+        try:
+            _check_any_weights(values, given)
+        except UsageError:
+            _check_any_weights(_checked_parameters(arguments.config), given)
+    return PackOptions(**image_values, keep_rows=keep_rows)
+
+
+def _check_any_weights(values: dict[str, object], given: dict[str, tuple[object, str]]) -> None:
+    """Raise UsageError unless parameters are right for weights of some width.
+
+    A model can set that width, where it is of integers; the message is that of most models.
+    """
+    widths = sorted(WEIGHT_BITS, key=lambda bits: bits != _DEFAULTS["weight_bits"])
     errors = []
-    for bits in weight_bits:
+    for bits in [values["weight_bits"]] if "weight_bits" in values else widths:
         try:
             build_config(values | {"weight_bits": bits}, given)
+            return
         except UsageError as error:
             errors.append(error)
-    if len(errors) == len(weight_bits):
-        raise errors[-1]
-    return PackOptions(**values, keep_rows=keep_rows)
+    raise errors[0]
 
 
 def _read_parameters(path: Path) -> dict[str, object]:
@@ -294,6 +305,19 @@ def _read_parameters(path: Path) -> dict[str, object]:
         raise UsageError(path, f"has no parameter {unknown[0]!r}", expected=", ".join(OPTIONS))
     if table.get("group") == "row":
         table["group"] = WHOLE_ROW
+    return table
+
+
+def _checked_parameters(path: Path) -> dict[str, object]:
+    """Parameters of a file; raises UsageError where a number is wanted and true or false given."""
+    table = _read_parameters(path)
+    for parameter in PARAMETERS:
+        value = table.get(parameter.field)
+        if isinstance(value, bool) and not parameter.is_flag:
+            # Python takes True for 1.
+            raise UsageError(
+                f"{path}: {parameter.field}", "must be an integer", found=str(value).lower()
+            )
     return table
 
 
@@ -322,6 +346,11 @@ def build_config(values: dict[str, object], given: dict[str, tuple[object, str]]
         field = message.split(" ", 1)[0]
         where = given[field][1] if field in given else OPTIONS.get(field, "hardware parameters")
         raise UsageError(where, message) from None
+
+
+def _shown(field: str, value: object) -> object:
+    """A parameter's value as the option has it."""
+    return "row" if field == "group" and value == WHOLE_ROW else value
 
 
 def hardware_config(arguments: argparse.Namespace) -> HeadConfig:
@@ -370,7 +399,9 @@ def config_for_image(
         if field in given and given[field][0] != packed:
             value, where = given[field]
             raise UsageError(
-                where, f"{field} is {value}, but {image.path} was packed with {field} {packed}"
+                where,
+                f"{field} is {_shown(field, value)}, but {image.path} was packed with {field} "
+                f"{_shown(field, packed)}",
             )
         values[field] = packed
     for field, needed, what in (

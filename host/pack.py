@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from host.errors import UserError
+from host.capabilities import option
+from host.errors import UsageError, UserError
 from host.head_source import HeadSource, IntegerForm
 from host.image import ImageWriter, SourceInfo
 from host.quantize import (
@@ -70,14 +71,14 @@ class PackOptions:
         """
         if self.row_range is None:
             return range(rows)
-        first, stop = self.row_range
-        stop = rows if stop is None else stop
+        first, last = self.row_range
+        stop = rows if last is None else last
         if not 0 <= first < stop <= rows:
             raise UserError(
                 path,
                 "has no such range of rows (--rows)",
                 expected=f"A:B with 0 <= A < B <= {rows}",
-                found=f"{first}:{stop}",
+                found=f"{first}:{'' if last is None else last}",
             )
         return range(first, stop)
 
@@ -86,8 +87,10 @@ class PackOptions:
 
         Raises
         ------
+        UsageError
+            An option is out of its range for these weights.
         UserError
-            An option is out of its range, or the source is too large for any hardware.
+            The source is too large for any hardware.
         """
         form = source.integer_form or IntegerForm(weight_bits=8, group=0, signed=False)
         weight_bits = form.weight_bits if self.weight_bits is None else self.weight_bits
@@ -109,6 +112,10 @@ class PackOptions:
         try:
             return HeadConfig(**given, max_dim=source.dim, max_rows=rows)
         except ValueError as error:
+            field = str(error).split(" ", 1)[0]
+            if getattr(self, field, None) is not None:
+                where = f"{error}, for int{weight_bits} weights of {source.path}"
+                raise UsageError(option(field), where) from None
             raise UserError(source.path, f"cannot be packed: {error}") from None
 
 

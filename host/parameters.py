@@ -99,12 +99,19 @@ def prepare_vectors(
     if image.config_fields["bound"]:
         units["bound"] = image.bound_unit * _norms(hidden) * _MARGIN
     least = np.zeros(len(hidden))
-    for unit in units.values():
-        # A bound is rounded up: it may reach one more than its quotient.
-        least = np.maximum(least, unit / image.weight_scale / (LARGEST_MULTIPLIER - 1))
+    with np.errstate(over="ignore"):  # what is beyond float64 is told below
+        for unit in units.values():
+            # A bound is rounded up: it may reach one more than its quotient.
+            least = np.maximum(least, unit / image.weight_scale / (LARGEST_MULTIPLIER - 1))
     if not np.isfinite(least).all():
         state = int(np.flatnonzero(~np.isfinite(least))[0])
-        raise UserError("hidden", f"row {state} is too large for the row terms of {image.path}")
+        most = np.finfo(np.float64).max * min(1.0, image.weight_scale / image.bound_unit)
+        raise UserError(
+            "hidden",
+            f"row {state} is too large for the row terms of {image.path}",
+            expected=f"a Euclidean norm below {most:.3g}",
+            found=f"a largest magnitude of {np.abs(hidden[state]).max():.3g}",
+        )
     _, unraised = quantise_hidden(hidden, hidden_bits)
     quantised, scales = quantise_hidden(hidden, hidden_bits, least * _MARGIN)
     losses = np.where(hidden.any(axis=1), scales / unraised, 1.0)

@@ -1,12 +1,13 @@
 """What the driver returns: the best rows of every state, and what was counted."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from host.errors import UserError
+from host.output import Output
 from hw.counters import CHANNEL_COUNTERS, JOB_COUNTERS
 
 COUNTER_NAMES = tuple(counter.name for counter in JOB_COUNTERS + CHANNEL_COUNTERS)
@@ -79,15 +80,20 @@ class Results:
         return arrays
 
     def save(self, path: Path) -> None:
-        """Write `arrays` as an .npz, complete or not at all."""
-        path = Path(path)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
-            with open(temporary, "wb") as file:
-                np.savez(file, **self.arrays())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        """Write `arrays` as an .npz, complete or not at all.
+
+        Raises
+        ------
+        UserError
+            No file can be written there: see `host.output.check_output`.
+        """
+        with Output(Path(path)) as output:
+            try:
+                with open(output.partial, "wb") as file:
+                    np.savez(file, **self.arrays())
+            except OSError as error:
+                raise UserError(path, f"cannot be written: {error.strerror}") from None
+            output.commit()
 
 
 def of_channels(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

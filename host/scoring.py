@@ -12,6 +12,7 @@ import numpy as np
 from host.arrays import load_array
 from host.errors import UserError
 from host.parameters import Vectors, prepare_vectors
+from hw.config import HIDDEN_BITS
 
 if TYPE_CHECKING:
     from host.image import Image
@@ -43,6 +44,8 @@ def check_ids(ids: np.ndarray, states: int, rows: int) -> np.ndarray:
         names it.
     """
     ids = np.asarray(ids)
+    if not ids.size and ids.dtype == np.float64:
+        ids = ids.astype(np.int64)  # NumPy's type of an empty list
     if ids.dtype.kind not in "iu":
         raise UserError("ids", "must be integers", found=ids.dtype)
     if ids.ndim == 1:
@@ -81,7 +84,7 @@ def load_ids(path: Path, states: int, rows: int) -> np.ndarray:
         raise UserError(
             path,
             "the shape of the ids does not fit the states",
-            expected=f"[{states}, M], {same}or [{states}], one for each",
+            expected=f"[{states}, M] with M >= 1, {same}or [{states}], one for each",
             found=list(ids.shape),
         )
     if ids.ndim == 1:
@@ -137,7 +140,11 @@ def score_ids(
     ------
     UserError, TypeError
         `hidden` or `ids` is wrong.
+    ValueError
+        The hardware knows no such `hidden_bits`.
     """
+    if hidden_bits not in HIDDEN_BITS:
+        raise ValueError(f"hidden_bits must be one of {HIDDEN_BITS}, got {hidden_bits}")
     vectors = prepare_vectors(image, hidden, hidden_bits)
     ids = check_ids(ids, len(vectors), image.rows)
     scores = np.empty(ids.shape, np.int64)

@@ -196,6 +196,7 @@ class ShardedHead:
         hidden: np.ndarray,
         k: int,
         progress: Callable[[int, int], None] | None = None,
+        deadline_cycles: int | None = None,
         *,
         mask: np.ndarray | None = None,
         **arguments,
@@ -233,7 +234,7 @@ class ShardedHead:
                 first = self.image.first_rows[index]
                 own = arguments | {"mask": shift_mask(mask, first, head.image.rows)}
             try:
-                return head.run(hidden, k, report, **own)
+                return head.run(hidden, k, report, deadline_cycles, **own)
             except UserError as error:
                 raise UserError(head.image.path, str(error)) from None
 

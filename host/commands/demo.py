@@ -9,14 +9,15 @@ from rich.table import Table
 from rich.text import Text
 
 from host.body import Body
-from host.console import print_table, say, stages
+from host.console import print_table, stages
 from host.demo import Answer, generate, model_file, packed_model
 from host.driver import Head
+from host.errors import UsageError
 from host.figures import Figures
 from host.image import Image
+from host.messages import say
 from host.options import (
     Purpose,
-    UsageError,
     add_hardware_options,
     add_simulation_options,
     check_simulation_options,

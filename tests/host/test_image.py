@@ -294,7 +294,7 @@ def test_a_full_disk_is_named(tmp_path, monkeypatch):
 
 
 def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(UserError, match=r"gone/head\.safetensors: cannot be written: No such file"):
+    with pytest.raises(UserError, match=r"gone/head\.safetensors: cannot be written: its folder"):
         save_image(tmp_path / "gone" / "head.safetensors", CONFIG, *random_integers())
 
 

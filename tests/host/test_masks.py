@@ -55,7 +55,7 @@ def test_the_mask_of_one_state_may_have_one_dimension():
 
 @pytest.mark.parametrize("kind", [np.int64, np.uint32, np.float32, bool])
 def test_another_kind_of_numbers_is_refused(kind):
-    with pytest.raises(UserError, match=f"expected int32, found {np.dtype(kind)}"):
+    with pytest.raises(UserError, match=f"expected int32.*, found {np.dtype(kind)}"):
         check_mask(np.zeros((2, 2), kind), 2, 40)
 
 

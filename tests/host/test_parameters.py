@@ -1,5 +1,6 @@
 """Multipliers of hidden states, against the definitions in exact arithmetic."""
 
+import warnings
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -102,9 +103,14 @@ def test_a_zero_state_loses_nothing():
 
 
 def test_a_state_too_large_for_its_bound_names_its_row():
-    hidden = np.array([[1.0] * 40, [1e308] * 40])
-    with pytest.raises(UserError, match="hidden: row 1 is too large for the row terms of head"):
-        prepare_vectors(image(bound=1.0), hidden, 16)
+    hidden = np.array([[1.0] * 40, [1e307] * 40])
+    message = (
+        r"hidden: row 1 is too large for the row terms of head\S+ \(expected a Euclidean norm "
+        r"below 1\.8e\+304, found a largest magnitude of 1e\+307\)"
+    )
+    with warnings.catch_warnings(), pytest.raises(UserError, match=message):
+        warnings.simplefilter("error")
+        prepare_vectors(image(weight_scale=1e-4, bound=1.0), hidden, 16)
 
 
 def test_the_log_sum_exp_gets_its_unit_with_the_temperature_of_each_state():

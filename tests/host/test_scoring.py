@@ -58,6 +58,13 @@ def test_one_list_of_ids_is_for_all_states_and_may_be_empty(tmp_path):
     hidden = RNG.normal(size=(2, DIM))
     assert score_ids(image, hidden, [7, 8]).ids.tolist() == [[7, 8], [7, 8]]
     assert score_ids(image, hidden, np.zeros((2, 0), int)).scores.shape == (2, 0)
+    assert score_ids(image, hidden, []).scores.shape == (2, 0)
+
+
+def test_hidden_bits_of_no_hardware_are_refused(tmp_path):
+    image, *_ = image_of(tmp_path)
+    with pytest.raises(ValueError, match=r"hidden_bits must be one of \(8, 16\), got 12"):
+        score_ids(image, RNG.normal(size=(2, DIM)), [1], hidden_bits=12)
 
 
 @pytest.mark.parametrize(

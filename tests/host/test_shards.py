@@ -145,6 +145,12 @@ def test_an_interrupt_ends_all_shards_after_their_job(tmp_path, monkeypatch):
     assert len(ShardedHead(heads).run(hidden[:3], 1).ids) == 3
 
 
+def test_arguments_by_place_are_those_of_a_head(tmp_path):
+    head = head_of(image_of(tmp_path, "a", np.ones((5, DIM), int), np.zeros((5, 2), int)))
+    ShardedHead([head]).run(np.ones((1, DIM)), 1, None, 123_456)
+    assert head.device.deadlines == [123_456]
+
+
 def test_progress_is_that_of_the_slowest_shard(tmp_path):
     weights, terms = np.ones((5, DIM), int), np.zeros((5, 2), int)
     heads = [head_of(image_of(tmp_path, str(n), weights, terms, first_row=5 * n)) for n in (0, 1)]

@@ -217,6 +217,7 @@ class TestSimulateOnAFakeDevice:
         ("mask", "parts"),
         [
             (np.zeros((5, 2), np.int64), ["must be of words of 32 bits", "int32", "int64"]),
+            (np.zeros((5, 2), np.uint32), ["expected int32, as of mask.view(numpy.int32)"]),
             (np.zeros((5, ROWS), bool), ["expected int32", "found bool"]),
             (np.zeros((5, 3), np.int32), ["expected [5, 2]", "found [5, 3]"]),
             (np.zeros((4, 2), np.int32), ["expected [5, 2]", "found [4, 2]"]),
@@ -255,7 +256,7 @@ class TestSimulateOnAFakeDevice:
         ("arguments", "parts"),
         [
             (["--bus-bits", 128], ["--bus-bits: bus_bits is 128", "packed with bus_bits 64"]),
-            (["--group", 32], ["--group: group is 32", "packed with group 0"]),
+            (["--group", 32], ["--group: group is 32", "packed with group row"]),
             (["--scale-signed"], ["--scale-signed", "True", "False"]),
             (["--max-dim", 20], ["--max-dim: is 20", "40 columns"]),
             (["--max-rows", 44], ["--max-rows: is 44", "45 rows"]),
@@ -306,6 +307,14 @@ class TestSimulateOnAFakeDevice:
         code, _, err = self.simulate(run, files, hidden="missing.npy")
         assert code == 1
         assert_one_line(err, "missing.npy", "No such file")
+
+    def test_states_too_large_for_the_row_terms_are_told_in_one_line(self, run, files):
+        image = files / "bound.safetensors"
+        assert run("pack", files / "matrix.npz", "-o", image, "--bound")[0] == 0
+        np.save(files / "large.npy", np.full((2, DIM), 1e308))
+        code, _, err = run("simulate", image, "--hidden", files / "large.npy")
+        assert code == 1
+        assert_one_line(err, "large.npy: hidden: row 0 is too large for the row terms of", image)
 
     def test_an_output_that_cannot_be_written_is_an_error(self, run, files):
         code, _, err = self.simulate(run, files, "-o", files / "no" / "out.npz")

@@ -143,7 +143,10 @@ def test_a_wrong_golden_model_of_given_ids_fails_the_check(run, files, monkeypat
 @pytest.mark.parametrize(
     ("ids", "parts"),
     [
-        (np.arange(4), ["does not fit", "[5, M], [1, M] for all states, or [5]", "found [4]"]),
+        (
+            np.arange(4),
+            ["does not fit", "with M >= 1, [1, M] for all states, or [5]", "found [4]"],
+        ),
         (np.zeros((2, 3), int), ["found [2, 3]"]),
         (np.zeros((5, 1, 1), int), ["found [5, 1, 1]"]),
         (np.zeros((5, 0), int), ["found [5, 0]"]),
