@@ -4,17 +4,21 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUN := $(BIN)/python -m
 
-.PHONY: demo test verify lint bench clean
+.PHONY: demo test verify sweep lint bench clean
 
 demo: .venv/demo
 	$(RUN) host.cli demo
 
 test: .venv/test
-	$(RUN) pytest -n auto -m "not long"
+	$(RUN) pytest -n auto -m "not long and not sweep"
 
-# The long tests as well: all random configurations, Icarus.
+# The long tests: random configurations that hold every value of every parameter, Icarus.
 verify: .venv/test
 	$(RUN) pytest -n auto -m long
+
+# All random configurations: half an hour.
+sweep: .venv/test
+	$(RUN) pytest -n auto tests/cosim/test_random.py
 
 lint: .venv/test
 	$(RUN) ruff check .

@@ -3,11 +3,14 @@
 import pytest
 
 from sim import cosim
-from tests.cosim.configurations import COVERED, SETUPS, SHORT_SEEDS, coverage_table
+from tests.cosim.configurations import COVERED, QUICK, SETUPS, SHORT_SEEDS, coverage_table
 
 
 def marked(setup):
-    marks = [] if setup.seed in SHORT_SEEDS else [pytest.mark.long]
+    if setup.seed in SHORT_SEEDS[:QUICK]:
+        marks = []
+    else:
+        marks = [pytest.mark.long if setup.seed in SHORT_SEEDS else pytest.mark.sweep]
     return pytest.param(setup, id=f"{setup.seed}", marks=marks)
 
 
