@@ -10,15 +10,15 @@ demo: .venv/demo
 	$(RUN) host.cli demo
 
 test: .venv/test
-	$(RUN) pytest -n auto -m "not long and not sweep"
+	$(RUN) pytest -n auto --dist worksteal -m "not long and not sweep"
 
 # The long tests: random configurations that hold every value of every parameter, Icarus.
 verify: .venv/test
-	$(RUN) pytest -n auto -m long
+	$(RUN) pytest -n auto --dist worksteal -m long
 
 # All random configurations: half an hour.
 sweep: .venv/test
-	$(RUN) pytest -n auto tests/cosim/test_random.py
+	$(RUN) pytest -n auto --dist worksteal tests/cosim/test_random.py
 
 lint: .venv/test
 	$(RUN) ruff check .
