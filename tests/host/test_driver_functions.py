@@ -241,7 +241,7 @@ def test_saved_results_hold_what_was_asked_for(tmp_path):
         assert saved["channel_data_beats"].shape == (3, 2)
 
 
-@pytest.mark.parametrize("field", FEATURES.keys() - {"bias", "bound", "job_queue"})
+@pytest.mark.parametrize("field", sorted(FEATURES.keys() - {"bias", "bound", "job_queue"}))
 def test_a_function_that_is_not_built_names_its_option(tmp_path, field):
     device, head = opened(tmp_path, replace(FULL, **{field: False}))
     argument = {field: MASK if field == "mask" else True}
