@@ -22,7 +22,9 @@ AXI_BOUNDARY_BYTES = 4096
 TERM_BITS = 16
 """Width of a row term as stored, two's complement."""
 MULTIPLIER_BITS = 32
-"""Width of a row term's multiplier, unsigned."""
+"""Width of a multiplier of a row term or of the log-sum-exp, unsigned."""
+SHIFT_BITS = 7
+"""Width of the log-sum-exp's shift."""
 MAX_MASK_BITS = 1 << 16
 """Most mask bits of one tile, all vectors together: they are buffered on chip."""
 

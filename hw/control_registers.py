@@ -28,7 +28,7 @@ class ControlRegisters(wiring.Component):
     offer : Out(1), accept : In(1)
         A job is offered; its hand-over.
     done, status, idle, reset_done, soft_reset, interrupt
-        As in `Registers`.
+        As in `Registers`. Every accepted job has had its `done` by `reset_done`.
     waiting : Out(1)
         START: a job has not been accepted yet.
     hold : Out(1)
@@ -85,19 +85,17 @@ class ControlRegisters(wiring.Component):
         interrupt = Signal()
 
         reset_end = soft_reset & self.reset_done
-        dropped = reset_end & running.any() & ~self.done
-        ends = self.done | dropped
 
         with m.If(self.accept):
             m.d.sync += [start.eq(0), ready.eq(1)]
-        with m.If(ends):
+        with m.If(self.done):
             m.d.sync += [done.eq(1), jobs.eq(jobs + 1)]
         if self.job_queue:
-            m.d.sync += running.eq(running + self.accept - ends)
+            m.d.sync += running.eq(running + self.accept - self.done)
         else:
             with m.If(self.accept):
                 m.d.sync += running.eq(1)
-            with m.If(ends):
+            with m.If(self.done):
                 m.d.sync += running.eq(0)
         with m.If(self.continue_write & done):
             m.d.sync += done.eq(0)
@@ -109,7 +107,7 @@ class ControlRegisters(wiring.Component):
         with m.If(self.start_write & ~start):
             m.d.sync += [start.eq(1), ready.eq(0)]
 
-        with m.If(ends | (reset_end & start)):
+        with m.If(self.done | (reset_end & start)):
             m.d.sync += last_status.eq(Mux(self.done, self.status, Status.RESET))
 
         happened = Signal(len(Error))
@@ -117,12 +115,12 @@ class ControlRegisters(wiring.Component):
         for status in Status:
             if status:
                 m.d.comb += happened[status].eq(self.done & (self.status == status))
-        with m.If(dropped | (reset_end & start)):
+        with m.If(reset_end & start):
             m.d.comb += happened[Status.RESET].eq(1)
         m.d.sync += errors.eq((errors & ~self.errors_clear) | happened)
 
         # A set wins over a toggle in the same clock, as in AMD's register files.
-        events = Cat(ends, self.accept) & ier
+        events = Cat(self.done, self.accept) & ier
         m.d.sync += isr.eq((isr ^ self.isr_toggle) | events)
         with m.If(reset_end):
             m.d.sync += isr.eq(0)

@@ -4,10 +4,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.config import MULTIPLIER_BITS
+from hw.config import MULTIPLIER_BITS, SHIFT_BITS
 from hw.multiplier import WideMultiplier
 
-SHIFT_BITS = 7
 LOGARITHM_BITS = 33
 
 

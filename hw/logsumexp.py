@@ -7,9 +7,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.config import MULTIPLIER_BITS, HeadConfig, log2
+from hw.config import MULTIPLIER_BITS, SHIFT_BITS, HeadConfig, log2
 from hw.exp2 import FRACTION_BITS, MANTISSA_BITS, Exp2
-from hw.log2 import LOGARITHM_BITS, SHIFT_BITS, Log2Scaler
+from hw.log2 import LOGARITHM_BITS, Log2Scaler
 from hw.ram import BlockRAM
 
 EXPONENT_BITS = LOGARITHM_BITS - FRACTION_BITS

@@ -4,12 +4,10 @@ from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.config import MULTIPLIER_BITS, HeadConfig, ceil_div
+from hw.config import MULTIPLIER_BITS, SHIFT_BITS, HeadConfig, ceil_div
 
 PARAMETER_BYTES = 16
 """Size of a vector's parameters in memory, before they are padded to whole beats."""
-SHIFT_BITS = 7
-"""Bits that count of the log-sum-exp shift."""
 
 
 class ParameterLayout(data.StructLayout):

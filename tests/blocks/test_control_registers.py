@@ -350,10 +350,7 @@ def test_the_interrupt_rises_one_clock_after_done():
 
 
 @pytest.mark.parametrize("drain", (1, 2, 7))
-@pytest.mark.parametrize("ends_itself", (False, True))
-def test_a_soft_reset_ends_the_running_job_and_leaves_a_clean_state(drain, ends_itself):
-    """Whether the accelerator reports the dropped job itself or only the end of the reset."""
-
+def test_a_soft_reset_ends_the_running_job_and_leaves_a_clean_state(drain):
     async def bench(ctx, dut, master):
         for name, value in (("GIE", 1), ("IER", 3), ("ROWS", 9)):
             await master.put(ctx, name, value)
@@ -363,8 +360,7 @@ def test_a_soft_reset_ends_the_running_job_and_leaves_a_clean_state(drain, ends_
         await wait(ctx, drain)
         assert await master.get(ctx, "RESET") == 1
         assert ctx.get(dut.soft_reset) == 1
-        if ends_itself:
-            await end(ctx, dut, Status.RESET)
+        await end(ctx, dut, Status.RESET)
         ctx.set(dut.idle, 1)
         await pulse(ctx, dut.reset_done)
         assert ctx.get(dut.soft_reset) == 0
