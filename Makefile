@@ -4,13 +4,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUN := $(BIN)/python -m
 
-.PHONY: demo test verify sweep lint bench clean
+.PHONY: demo test verify sweep litedram lint bench clean
 
 demo: .venv/demo
 	$(RUN) host.cli demo
 
 test: .venv/test
-	$(RUN) pytest -n auto --dist worksteal -m "not long and not sweep"
+	$(RUN) pytest -n auto --dist worksteal -m "not long and not sweep and not litedram"
 
 # The long tests: random configurations that hold every value of every parameter, Icarus.
 verify: .venv/test
@@ -19,6 +19,10 @@ verify: .venv/test
 # All random configurations: half an hour.
 sweep: .venv/test
 	$(RUN) pytest -n auto --dist worksteal tests/cosim/test_random.py
+
+# On LiteDRAM's memory controller, which is installed into an environment of its own on first use.
+litedram: .venv/test
+	$(RUN) pytest -n auto --dist worksteal -m litedram
 
 lint: .venv/test
 	$(RUN) ruff check .

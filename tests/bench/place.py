@@ -92,7 +92,7 @@ def run(command: list[str], folder: Path) -> str:
 
 def place(sources: dict[str, str], speed: int, seed: int, keep: Path | None) -> dict:
     """Cells and, if there is a route, the clock of `wrapper` in `sources`."""
-    with tempfile.TemporaryDirectory(dir=keep or Path.cwd()) as name:
+    with tempfile.TemporaryDirectory(dir=keep) as name:
         folder = Path(name)
         for file, text in sources.items():
             (folder / file).write_text(text)
