@@ -165,7 +165,8 @@ class CocotbDevice:
     setup : Bench, optional
         Default: `bench()`.
     clock_hz : float
-        Clock the figures of the driver refer to; simulated time always runs at 250 MHz.
+        Clock the figures of the driver and the DRAM timing refer to; simulated time always runs
+        at 250 MHz.
     """
 
     name = "cocotb"
@@ -177,7 +178,7 @@ class CocotbDevice:
         self.clock_hz = clock_hz
         self.memory = Dram(self.bench.memory.base, self.bench.memory.size)
         self.ports = self.memory.ports(
-            self.bench.memory, self.config.bus_bits, self.config.channels
+            self.bench.memory, self.config.bus_bits, self.config.channels, clock_hz
         )
         self._clock = Clock(dut.ap_clk, _CLOCK_PERIOD_PS, unit="ps")
         self._start_ps = 0

@@ -1,8 +1,9 @@
 """`SimDevice`: the accelerator and its memory, simulated within the process."""
 
 import ctypes
+import os
 import time
-from ctypes import POINTER, byref, c_int, c_uint32, c_uint64
+from ctypes import POINTER, byref, c_char_p, c_double, c_int, c_uint32, c_uint64
 from ctypes import c_void_p as handle
 from functools import cache
 from pathlib import Path
@@ -31,6 +32,8 @@ _SIGNATURES = {
     "unembed_device_run": (c_uint64, [handle, c_uint64, c_int]),
     "unembed_device_read": (c_int, [handle, c_uint32, POINTER(c_uint32), c_uint64]),
     "unembed_device_write": (c_int, [handle, c_uint32, c_uint32, c_uint32, c_uint64]),
+    "unembed_device_trace": (c_int, [handle, c_char_p, c_double]),
+    "unembed_device_stop_trace": (None, [handle]),
     "unembed_device_cycles": (c_uint64, [handle]),
     "unembed_device_interrupt": (c_int, [handle]),
 }
@@ -85,12 +88,15 @@ class SimDevice:
     memory : MemoryModel
         The DRAM.
     clock_hz : float
-        Clock the figures of the driver refer to; the simulation does not depend on it.
+        Clock of the accelerator. With DRAM timing its relation to the DRAM's clock is exact; with
+        ideal memory only the figures of the driver refer to it.
     verilog : str, optional
         Verilog of the accelerator. Default: generated from `config`.
     constant_memory : bool
         Replace the DRAM model by constant RVALID and random data (`axi_constant.sv`), to measure
         what the model costs. The memory then is not connected.
+    traceable : bool
+        Build a simulator that can write waveforms: see `trace`.
     progress : callable
         See `sim.toolchain.Progress`; building takes up to a minute the first time.
 
@@ -109,6 +115,7 @@ class SimDevice:
         clock_hz: float = 250e6,
         verilog: str | None = None,
         constant_memory: bool = False,
+        traceable: bool = False,
         progress: build.Progress = build.no_progress,
     ):
         self.config = config
@@ -117,11 +124,13 @@ class SimDevice:
         if verilog is None:
             verilog = build.accelerator_verilog(config, progress)
         library = build.device_library(
-            verilog, config.bus_bits, config.channels, constant_memory, progress
+            verilog, config.bus_bits, config.channels, constant_memory, traceable, progress
         )
         # The memory library is loaded first: the simulator finds it by its name.
         self.memory = Dram(self.memory_model.base, self.memory_model.size)
-        self.ports = self.memory.ports(self.memory_model, config.bus_bits, config.channels)
+        self.ports = self.memory.ports(
+            self.memory_model, config.bus_bits, config.channels, clock_hz
+        )
         self._library = _load(library)
         handles = [port.handle for port in self.ports]
         self._simulation = self._library.unembed_device_create((c_uint64 * len(handles))(*handles))
@@ -156,6 +165,24 @@ class SimDevice:
     def reset(self, cycles: int = RESET_CYCLES) -> None:
         """Reset the accelerator and the memory's ports; the memory keeps its content."""
         self._library.unembed_device_reset(self._handle, cycles)
+
+    # Waveforms.
+
+    def trace(self, path: Path) -> None:
+        """Write waveforms, an FST file, from now until `stop_trace`; 200 times as slow.
+
+        Raises
+        ------
+        OSError
+            The file cannot be written, or the device was not made `traceable`.
+        """
+        period_ps = 1e12 / float(self.clock_hz)
+        if not self._library.unembed_device_trace(self._handle, os.fsencode(path), period_ps):
+            raise OSError(f"{path}: waveforms cannot be written")
+
+    def stop_trace(self) -> None:
+        """Complete the file of waveforms, if there is one."""
+        self._library.unembed_device_stop_trace(self._handle)
 
     # Registers.
 

@@ -4,11 +4,15 @@
 #include <memory>
 
 #include "axi_slave.h"
+#include "dram_timing.h"
 #include "storage.h"
 
 using unembed::AxiSlave;
 using unembed::Channel;
 using unembed::Direction;
+using unembed::DramOptions;
+using unembed::DramSystem;
+using unembed::DramTiming;
 using unembed::Faults;
 using unembed::IdealTiming;
 using unembed::MasterPins;
@@ -16,6 +20,7 @@ using unembed::SlavePins;
 using unembed::StallOptions;
 using unembed::Statistics;
 using unembed::Storage;
+using unembed::Timing;
 using unembed::WriteOrder;
 
 #pragma GCC visibility push(default)
@@ -30,6 +35,11 @@ struct UnembedPortOptions {
   uint32_t max_outstanding_writes;
   uint32_t write_order;
   uint32_t idle_garbage;
+};
+
+// The devices of a memory live as long as a port uses them.
+struct UnembedDram {
+  std::shared_ptr<DramSystem> system;
 };
 
 Storage* unembed_memory_create(uint64_t base, uint64_t bytes) { return new Storage(base, bytes); }
@@ -54,10 +64,25 @@ void unembed_memory_map(Storage* storage, uint64_t address, const uint8_t* data,
 
 uint64_t unembed_memory_owned_pages(const Storage* storage) { return storage->owned_pages(); }
 
-AxiSlave* unembed_port_create(Storage* storage, const UnembedPortOptions* options) {
-  auto timing = std::make_unique<IdealTiming>(
-      IdealTiming::Limits{options->latency_cycles, options->max_outstanding_reads},
-      IdealTiming::Limits{options->write_latency_cycles, options->max_outstanding_writes});
+UnembedDram* unembed_dram_create(const DramOptions* options) {
+  return new UnembedDram{std::make_shared<DramSystem>(*options)};
+}
+
+void unembed_dram_destroy(UnembedDram* dram) { delete dram; }
+
+// Port number `number` of the devices `dram`; without devices, the latencies are fixed.
+AxiSlave* unembed_port_create(Storage* storage, const UnembedPortOptions* options,
+                              const UnembedDram* dram, uint32_t number) {
+  std::unique_ptr<Timing> timing;
+  if (dram) {
+    timing = std::make_unique<DramTiming>(
+        dram->system, number, options->bus_bytes,
+        DramTiming::Limits{options->max_outstanding_reads, options->max_outstanding_writes});
+  } else {
+    timing = std::make_unique<IdealTiming>(
+        IdealTiming::Limits{options->latency_cycles, options->max_outstanding_reads},
+        IdealTiming::Limits{options->write_latency_cycles, options->max_outstanding_writes});
+  }
   return new AxiSlave(*storage, options->bus_bytes, std::move(timing),
                       static_cast<WriteOrder>(options->write_order), options->idle_garbage != 0);
 }

@@ -4,13 +4,21 @@ import ctypes
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int, c_size_t, c_uint32, c_uint64
 from ctypes import c_void_p as handle
 from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from sim import build
+from sim.memory.dram_library import DRAM_SIGNATURES, dram_options
 from sim.memory.model import CHANNELS, WRITE_ORDERS, Faults, MemoryModel, Stalls
+from sim.memory.recording import (
+    RECORDING_SIGNATURES,
+    Recording,
+    start_recording,
+    take_recording,
+)
 
 
 class _PortOptions(Structure):
@@ -67,7 +75,7 @@ _SIGNATURES = {
     "unembed_memory_write": (None, [handle, c_uint64, handle, c_uint64]),
     "unembed_memory_map": (None, [handle, c_uint64, handle, c_uint64]),
     "unembed_memory_owned_pages": (c_uint64, [handle]),
-    "unembed_port_create": (handle, [handle, POINTER(_PortOptions)]),
+    "unembed_port_create": (handle, [handle, POINTER(_PortOptions), handle, c_uint32]),
     "unembed_port_destroy": (None, [handle]),
     "unembed_port_set_stall": (None, [handle, c_uint32, c_double, c_uint32, c_uint64]),
     "unembed_port_set_faults": (
@@ -87,6 +95,8 @@ _SIGNATURES = {
     "unembed_port_violation_count": (c_uint64, [handle]),
     "unembed_port_violation": (c_char_p, [handle, c_size_t]),
     "unembed_port_clear_violations": (None, [handle]),
+    **DRAM_SIGNATURES,
+    **RECORDING_SIGNATURES,
 }
 
 
@@ -201,12 +211,38 @@ class Dram:
         self._mapped.append(data)
         self._library.unembed_memory_map(self._handle, address, data.ctypes.data, data.size)
 
-    def ports(self, model: MemoryModel, bus_bits: int, count: int) -> "list[MemoryPort]":
-        """`count` ports of this memory, alike but for the seeds of their stalls."""
-        return [
-            MemoryPort(self, replace(model, stalls=model.stalls.of_port(number)), bus_bits)
-            for number in range(count)
-        ]
+    def ports(
+        self, model: MemoryModel, bus_bits: int, count: int, clock_hz: float | Fraction = 250e6
+    ) -> "list[MemoryPort]":
+        """`count` ports of this memory, alike but for the seeds of their stalls.
+
+        `clock_hz` is their clock, whose relation to that of the DRAM is exact; ideal memory does
+        not depend on it.
+
+        Raises
+        ------
+        ValueError
+            `bus_bits` or `clock_hz` is out of range, or the devices of the DRAM cannot be divided
+            among the ports.
+        """
+        devices = None
+        if model.dram is not None:
+            devices = self._library.unembed_dram_create(dram_options(model.dram, count, clock_hz))
+        try:
+            return [
+                MemoryPort(
+                    self,
+                    replace(model, stalls=model.stalls.of_port(number)),
+                    bus_bits,
+                    devices,
+                    number,
+                )
+                for number in range(count)
+            ]
+        finally:
+            # The ports keep what they use.
+            if devices is not None:
+                self._library.unembed_dram_destroy(devices)
 
     @property
     def owned_pages(self) -> int:
@@ -223,9 +259,19 @@ class MemoryPort:
     model : MemoryModel
     bus_bits : int
         Data width: 64, 128, 256 or 512.
+    devices, number : int, int
+        The DRAM devices in the library and the number of this port among those that use them.
+        None: ideal memory.
     """
 
-    def __init__(self, dram: Dram, model: MemoryModel, bus_bits: int):
+    def __init__(
+        self,
+        dram: Dram,
+        model: MemoryModel,
+        bus_bits: int,
+        devices: int | None = None,
+        number: int = 0,
+    ):
         if bus_bits not in (64, 128, 256, 512):
             raise ValueError(f"bus_bits must be one of 64, 128, 256, 512, got {bus_bits}")
         self._library = load_library()
@@ -240,7 +286,7 @@ class MemoryPort:
             write_order=WRITE_ORDERS.index(model.write_order),
             idle_garbage=model.idle_garbage,
         )
-        self._port = self._library.unembed_port_create(dram._handle, options)
+        self._port = self._library.unembed_port_create(dram._handle, options, devices, number)
         self.set_stalls(model.stalls)
         self.set_faults(model.faults)
 
@@ -299,3 +345,31 @@ class MemoryPort:
 
     def clear_violations(self) -> None:
         self._library.unembed_port_clear_violations(self.handle)
+
+    def record(self, room_beats: int, burst_beats: int, turnaround_clocks: int = 0) -> None:
+        """Record what the port does from now on, in place of what was recorded before.
+
+        Parameters
+        ----------
+        room_beats : int
+            Beats that the reader at the port may have requested and not taken.
+        burst_beats : int
+            Beats of its largest burst.
+        turnaround_clocks : int
+            Clocks that a reader needs after the one behind a beat's handshake until its room is
+            free.
+
+        Raises
+        ------
+        ValueError
+            A value is out of range.
+        """
+        start_recording(self._library, self.handle, room_beats, burst_beats, turnaround_clocks)
+
+    def recording(self) -> Recording:
+        """What was recorded so far; raises ValueError if nothing is."""
+        return take_recording(self._library, self.handle)
+
+    def stop_recording(self) -> None:
+        """Forget the recording, if there is one."""
+        self._library.unembed_port_stop_recording(self.handle)

@@ -1,6 +1,10 @@
 """What a simulated DRAM is like: size, timing, stalls and faults."""
 
+import math
 from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from sim.memory.devices import DramDevice, check_mapping
 
 CHANNELS = ("ar", "r", "aw", "w", "b")
 """The channels of an AXI port."""
@@ -14,6 +18,12 @@ def _check_range(name: str, value: int, low: int, high: int) -> None:
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if not low <= value <= high:
         raise ValueError(f"{name} must be in {low}..{high}, got {value}")
+
+
+def _check_power_of_two(name: str, value: int, low: int, high: int) -> None:
+    _check_range(name, value, low, high)
+    if value & (value - 1):
+        raise ValueError(f"{name} must be a power of two in {low}..{high}, got {value}")
 
 
 @dataclass(frozen=True)
@@ -100,6 +110,109 @@ class Faults:
 
 
 @dataclass(frozen=True)
+class DramTiming:
+    """The timing of real DRAM behind the AXI ports.
+
+    Parameters
+    ----------
+    device : DramDevice
+        One of `sim.memory.devices.DEVICES`.
+    latency_ns : float
+        Controller and interconnect: added to every read and to every write response, rounded up
+        to a clock of the DRAM. 0..100000.
+    count : int, optional
+        How many such devices, a power of two. With at least as many as ports, every port has an
+        equal number for itself, interleaved; with fewer, an equal number of ports shares each.
+        Default: one for each port.
+    interleave_bytes : int
+        How many consecutive bytes lie in one of the devices behind a port, a power of two from an
+        access of the device to 1 MiB. The channels within a device are interleaved by accesses.
+    mapping : str, optional
+        Order of the fields of an address, the highest first. Default: the device's.
+    queue : int
+        Accesses the controller of a channel looks ahead, for each port it serves; 1..1024.
+    refresh : bool
+        False: no refresh, for experiments.
+
+    Raises
+    ------
+    TypeError, ValueError
+        The message names the parameter, the allowed set and the value.
+    """
+
+    device: DramDevice
+    latency_ns: float = 100.0
+    count: int | None = None
+    interleave_bytes: int = 256
+    mapping: str | None = None
+    queue: int = 32
+    refresh: bool = True
+
+    def __post_init__(self):
+        if not isinstance(self.device, DramDevice):
+            raise TypeError(f"device must be a DramDevice, got {self.device!r}")
+        if not isinstance(self.latency_ns, int | float) or isinstance(self.latency_ns, bool):
+            raise TypeError(f"latency_ns must be a number, got {self.latency_ns!r}")
+        if not 0 <= self.latency_ns <= 100_000:
+            raise ValueError(f"latency_ns must be in 0..100000, got {self.latency_ns}")
+        if self.count is not None:
+            _check_power_of_two("count", self.count, 1, 1024)
+        _check_power_of_two(
+            "interleave_bytes", self.interleave_bytes, self.device.access_bytes, 1 << 20
+        )
+        if self.mapping is not None:
+            check_mapping(self.mapping)
+        _check_range("queue", self.queue, 1, 1024)
+
+    @property
+    def latency_clocks(self) -> int:
+        """`latency_ns` in clocks of the DRAM."""
+        # The decimal value that was written, not the binary one next to it, which may be above.
+        exact = Fraction(str(self.latency_ns)) * self.device.clock_hz / 10**9
+        return math.ceil(exact)
+
+    @property
+    def order(self) -> str:
+        """The mapping in use."""
+        return self.mapping if self.mapping is not None else self.device.mapping
+
+    def devices(self, ports: int) -> int:
+        """How many devices there are behind `ports` AXI ports.
+
+        Raises
+        ------
+        ValueError
+            The one is not a multiple of the other.
+        """
+        count = self.count if self.count is not None else ports
+        if count % ports and ports % count:
+            raise ValueError(
+                f"count must be a multiple or a divisor of the number of ports, {ports}, "
+                f"got {count}"
+            )
+        return count
+
+    def row_stride(self, ports: int) -> int:
+        """Bytes from a row to the next one of the same bank, at one of `ports` AXI ports."""
+        device = self.device
+        sizes = {
+            "co": device.row_bytes // device.access_bytes,
+            "ba": device.banks,
+            "bg": device.bank_groups,
+        }
+        stride = device.access_bytes * device.channels * max(1, self.devices(ports) // ports)
+        for field in reversed(self.order.split(".")):
+            if field == "ro":
+                break
+            stride *= sizes[field]
+        return stride
+
+    def peak_bytes_per_s(self, ports: int) -> int:
+        """Data rate of all devices behind `ports` AXI ports together."""
+        return self.devices(ports) * self.device.peak_bytes_per_s
+
+
+@dataclass(frozen=True)
 class MemoryModel:
     """A simulated DRAM and its AXI ports, which are alike.
 
@@ -126,6 +239,9 @@ class MemoryModel:
         Of the first port; the others have other seeds (`Stalls.of_port`).
     faults : Faults
         Of every port.
+    dram : DramTiming, optional
+        Real DRAM: `latency_cycles` and `write_latency_cycles` then have no meaning. Default: an
+        ideal memory with these fixed latencies and one beat a clock.
 
     Raises
     ------
@@ -143,6 +259,7 @@ class MemoryModel:
     idle_garbage: bool = False
     stalls: Stalls = Stalls()
     faults: Faults = Faults()
+    dram: DramTiming | None = None
 
     def __post_init__(self):
         _check_range("base", self.base, 0, 2**64 - 1)

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
+
+#include "ring.h"
 
 namespace unembed {
 
@@ -12,18 +13,16 @@ enum class Direction { kRead, kWrite };
 // stalls, faults); a timing only says from which clock cycle on something may happen. Bursts of
 // one direction complete in the order in which they were accepted.
 //
-// A model of real DRAM splits a burst into accesses in `accept`, schedules them on its banks and
-// answers `data_cycle` from the schedule; one that decides clock by clock does so in `advance`.
+// A model of real DRAM (dram_timing.h) splits a burst into accesses in `accept` and schedules them
+// on its banks in `advance`.
 class Timing {
  public:
-  static constexpr uint64_t kUnknown = ~uint64_t{0};
-
   virtual ~Timing() = default;
 
-  // Forgets all bursts.
+  // Forgets all bursts; time goes on. Called in place of `advance` while the port is in reset.
   virtual void reset() = 0;
 
-  // Called once at the start of every clock cycle, with consecutive numbers.
+  // Called once at the start of every clock cycle out of reset, with ascending numbers.
   virtual void advance(uint64_t cycle) = 0;
 
   // May a burst be accepted in `cycle` (the coming one)?
@@ -32,12 +31,11 @@ class Timing {
   // A burst is complete at the port: its read address, or its write address and all its data.
   virtual void accept(Direction direction, uint64_t cycle, uint64_t address, uint64_t bytes) = 0;
 
-  // First cycle in which the data of beat `beat` of the oldest read may be offered, `kUnknown`
-  // if that is not decided yet (asked again in the next cycle).
-  virtual uint64_t data_cycle(uint32_t beat) const = 0;
+  // May the data of beat `beat` of the oldest read be offered in `cycle` (the coming one)?
+  virtual bool data_ready(uint32_t beat, uint64_t cycle) = 0;
 
-  // First cycle in which the oldest write may be answered, or `kUnknown`.
-  virtual uint64_t response_cycle() const = 0;
+  // May the oldest write be answered in `cycle` (the coming one)?
+  virtual bool response_ready(uint64_t cycle) = 0;
 
   // The last beat or the response of the oldest burst was taken in `cycle`.
   virtual void retire(Direction direction, uint64_t cycle) = 0;
@@ -65,16 +63,18 @@ class IdealTiming final : public Timing {
   }
   void accept(Direction direction, uint64_t cycle, uint64_t, uint64_t) override {
     Queue& queue = of(direction);
-    queue.ready_cycles.push_back(cycle + queue.limits.latency_cycles);
+    queue.ready_cycles.push(cycle + queue.limits.latency_cycles);
   }
-  uint64_t data_cycle(uint32_t) const override { return reads_.ready_cycles.front(); }
-  uint64_t response_cycle() const override { return writes_.ready_cycles.front(); }
-  void retire(Direction direction, uint64_t) override { of(direction).ready_cycles.pop_front(); }
+  bool data_ready(uint32_t, uint64_t cycle) override {
+    return cycle >= reads_.ready_cycles.front();
+  }
+  bool response_ready(uint64_t cycle) override { return cycle >= writes_.ready_cycles.front(); }
+  void retire(Direction direction, uint64_t) override { of(direction).ready_cycles.pop(); }
 
  private:
   struct Queue {
     Limits limits;
-    std::deque<uint64_t> ready_cycles;
+    Ring<uint64_t> ready_cycles;
   };
 
   Queue& of(Direction direction) { return direction == Direction::kRead ? reads_ : writes_; }
