@@ -14,6 +14,7 @@ import operator
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import numpy as np
 from host import safetensors_format
 from host.errors import UserError
 from host.output import Output
+from host.payload import image_parts, padding_rows
 from host.quantize import EXACT, Quantisation, scale_limit
 from host.rawfile import RawFile
 from host.sampling import LogitTransform
@@ -35,7 +37,7 @@ from host.tiles import (
     row_chunks,
     weight_dtype,
 )
-from hw.config import IMAGE_FIELDS, TERM_BITS, HeadConfig, ceil_div
+from hw.config import IMAGE_FIELDS, HeadConfig, ceil_div
 from hw.layout import ImageLayout
 
 FORMAT = "unembed-image"
@@ -500,19 +502,7 @@ def describe(image: Image) -> dict[str, Any]:
     `bits_per_weight` and `efficiency` (both of the whole image).
     """
     layout, config = image.layout, image.config
-    last = layout.tile(layout.tiles - 1)
-    stored_rows = last.first_row + last.blocks * config.units
-    row_parts = {
-        "weights": image.dim * config.weight_bits,
-        "scales": layout.groups * config.scale_bits,
-        "terms": config.terms * TERM_BITS,
-        "column_padding": (layout.padded_dim - image.dim) * config.weight_bits,
-    }
-    total = layout.bytes * 8
-    parts = {name: image.rows * bits for name, bits in row_parts.items()}
-    parts["row_padding"] = (stored_rows - image.rows) * sum(row_parts.values())
-    parts["header_padding"] = total - sum(parts.values())
-    parts["total"] = total
+    parts = image_parts(layout) | {"total": layout.bytes}
     channels = range(config.channels)
     return {
         "file": str(image.path),
@@ -535,13 +525,18 @@ def describe(image: Image) -> dict[str, Any]:
             "tile_body_beats": layout.tile(0).body_beats,
             "groups": layout.groups,
             "padded_dim": layout.padded_dim,
-            "padding_rows": stored_rows - image.rows,
+            "padding_rows": padding_rows(layout),
         },
-        "bytes": {name: bits / 8 if bits % 8 else bits // 8 for name, bits in parts.items()},
+        "bytes": {name: _number(size) for name, size in parts.items()},
         "channel_bytes": {f"channel {c}": layout.channel_bytes(c) for c in channels},
-        "bits_per_weight": total / (image.rows * image.dim),
-        "efficiency": parts["weights"] / total,
+        "bits_per_weight": 8 * layout.bytes / (image.rows * image.dim),
+        "efficiency": float(parts["weights"] / layout.bytes),
     }
+
+
+def _number(size: Fraction | int) -> float:
+    """Bytes as a whole number where they are one."""
+    return int(size) if size == int(size) else float(size)
 
 
 def _describe_terms(image: Image) -> dict[str, dict[str, float]]:

@@ -8,6 +8,18 @@ from host.figures import Figures
 from host.model_results import ModelResults
 
 SHOWN_STATES = 16
+CYCLE_NAMES = {
+    "data": "data",
+    "waiting": "waiting for memory",
+    "refused": "refused",
+    "start": "start",
+    "tail": "tail",
+}
+LIMIT_NAMES = {
+    "port": "ports",
+    "memory": "memory, read in order by anyone",
+    "dram": "DRAM pins",
+}
 WIDEST_LOGIT = 1e9
 """From this magnitude on a logit is shown with an exponent."""
 
@@ -107,6 +119,43 @@ def print_results(results: ModelResults, figures: Figures) -> None:
         at = "" if results.temperature == 1 else f" at temperature {results.temperature:g}"
         print(f"perplexity of the given ids: {_logit(results.perplexity)}{at}")
     print(figures.line())
+    if figures.layouts:
+        for name, text in details(figures).items():
+            print(f"{name:<9}{text}")
+
+
+def details(figures: Figures) -> dict[str, str]:
+    """Where cycles and bytes of a job went, and how the rate compares with its limits.
+
+    Cycles and bytes are means over jobs, cycles over channels as well.
+    """
+    cycles, payload = figures.cycles.means(), figures.payload
+    total, size = sum(cycles.values()), sum(payload.values())
+    shares = figures.as_dict()["shares_of_limits"]
+    return {
+        "cycles": ", ".join(
+            f"{_count(count)} {CYCLE_NAMES[name]}"
+            + (f" ({100 * count / total:.2f} %)" if name == "data" else "")
+            for name, count in cycles.items()
+        ),
+        "rate": f"{figures.gigabytes_per_second:.2f} GB/s: "
+        + ", ".join(
+            f"{100 * shares[name]:.2f} % of {figures.limits[name]:.2f} ({text})"
+            for name, text in LIMIT_NAMES.items()
+            # Without a DRAM memory gives what the ports carry.
+            if name in shares and ("dram" in shares or name == "port")
+        ),
+        "payload": ", ".join(
+            f"{100 * part / size:.2f} % {name.replace('_', ' ')}"
+            for name, part in payload.items()
+            if part
+        ),
+    }
+
+
+def _count(value: float) -> str:
+    """A mean of counts."""
+    return f"{value:,.0f}" if value == round(value) else f"{value:,.1f}"
 
 
 def _job_cells(results: ModelResults, figures: Figures, state: int) -> list[str]:

@@ -1,6 +1,6 @@
 """What the driver returns: the best rows of every state, and what was counted."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -79,8 +79,8 @@ class Results:
                 arrays[f"channel_{name}"] = values
         return arrays
 
-    def save(self, path: Path) -> None:
-        """Write `arrays` as an .npz, complete or not at all.
+    def save(self, path: Path, more: Mapping[str, np.ndarray] | None = None) -> None:
+        """Write `arrays`, and `more` of them, as an .npz, complete or not at all.
 
         Raises
         ------
@@ -90,7 +90,7 @@ class Results:
         with Output(Path(path)) as output:
             try:
                 with open(output.partial, "wb") as file:
-                    np.savez(file, **self.arrays())
+                    np.savez(file, **self.arrays(), **(more or {}))
             except OSError as error:
                 raise UserError(path, f"cannot be written: {error.strerror}") from None
             output.commit()

@@ -70,12 +70,15 @@ class PlanLayout(data.StructLayout):
 class SerialMultiplier:
     """Multiplies in states of a finite state machine, one product at a time.
 
-    A product takes two clocks more than the factor has bits.
-
     Parameters
     ----------
     largest_factor, largest_product : int
     """
+
+    @staticmethod
+    def clocks(factor: int) -> int:
+        """Clocks of a product, that in which it may be used included."""
+        return factor.bit_length() + 2
 
     def __init__(self, largest_factor: int, largest_product: int):
         self._factor = Signal(range(largest_factor + 1), name="factor")
@@ -196,6 +199,18 @@ class TilePlan(wiring.Component):
             clocks += 1 + 2 * vectors
         return clocks
 
+    @classmethod
+    def hidden_ready_clocks(cls, config: HeadConfig, vectors: int) -> int:
+        """Clocks from that of `start` to the first with `hidden_ready` high, where that falls."""
+        product = SerialMultiplier.clocks
+        clocks = 3
+        if config.batch > 1:
+            clocks += product(vectors)
+        if config.channels > 1:
+            steps = 0 if is_power_of_two(config.tile_rows) else config.max_rows.bit_length()
+            clocks += steps + 3 + product(cls._row_factor(config))
+        return clocks
+
     def _multiplier(self) -> SerialMultiplier:
         config = self.config
         words = row_words(config, config.groups(config.max_dim))
@@ -204,17 +219,17 @@ class TilePlan(wiring.Component):
             factors.append(config.batch)
             products.append(hidden_beats(config, config.max_dim, config.batch))
         if config.channels > 1 or config.mask:
-            factors.append(self._row_factor)
+            factors.append(self._row_factor(config))
             products.append(most_tiles(config) * config.tile_rows)
         if config.mask:
             factors.append(config.batch)
             products.append(most_tiles(config) * config.tile_rows * config.batch)
         return SerialMultiplier(max(factors), max(products))
 
-    @property
-    def _row_factor(self) -> int:
+    @staticmethod
+    def _row_factor(config: HeadConfig) -> int:
         """What the multiplier makes rows of tiles with; powers of two are shifts."""
-        return 1 if is_power_of_two(self.config.tile_rows) else self.config.tile_rows
+        return 1 if is_power_of_two(config.tile_rows) else config.tile_rows
 
     def elaborate(self, platform):
         m = Module()
@@ -324,9 +339,10 @@ class TilePlan(wiring.Component):
         config = self.config
         common = Signal(range(most_tiles(config) * config.tile_rows + 1))
         with m.State("TILES"):
-            shift = log2(config.tile_rows) if self._row_factor == 1 else 0
+            factor = self._row_factor(config)
+            shift = log2(config.tile_rows) if factor == 1 else 0
             tiles_each = tiles >> log2(config.channels)
-            multiplier.begin(m, self._row_factor, tiles_each << shift, "ROWS")
+            multiplier.begin(m, factor, tiles_each << shift, "ROWS")
         with multiplier.product(m, "ROWS") as product:
             m.d.sync += [common.eq(product), hidden_ready.eq(1)]
             m.d.sync += [share.rows.eq(product + share.more_rows) for share in shares]

@@ -16,6 +16,10 @@ BEATS_BITS = 40
 MASK_BURST = 16
 """Most beats of a burst of the mask; two of them are requested or buffered at most."""
 
+ROOM_CLOCKS = 4
+"""Clocks after that of a beat's R handshake in which its room cannot be requested again: three
+until the beat is on the reader's output, which takes it at once, and one more for the room."""
+
 
 def most_outstanding_beats(config: HeadConfig) -> int:
     """Most beats of accepted requests that have not come."""

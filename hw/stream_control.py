@@ -10,7 +10,7 @@ from hw.burst import segment_layout
 from hw.config import HeadConfig
 from hw.counters import write_ports
 from hw.job_check import asks_for, find_faults, image_beats
-from hw.plan import PlanLayout
+from hw.plan import PlanLayout, TilePlan
 from hw.reader import BEATS_BITS
 from hw.register_map import Flag
 from hw.registers import job_layout
@@ -19,6 +19,23 @@ from hw.status import Status
 PLAN_SETTLE_CLOCKS = 3
 """Clocks until the beat counts of the hidden vectors are right in the plan of one vector, and from
 the complete plan until the unpackers have followed it."""
+
+
+CHECK_CLOCKS = 3
+"""Clocks of a job up to that of `start_plan`: its arguments are checked and judged."""
+FIRST_ADDRESS_CLOCKS = 4
+"""Clocks from a reader's command to its ARVALID."""
+
+
+def start_clocks(config: HeadConfig, vectors: int, channel: int) -> int:
+    """Clocks of a job, counted as `cycles` counts them, before the first with ARVALID high for
+    anything but a mask on the port of a channel that reads.
+    """
+    planned = 1 + PLAN_SETTLE_CLOCKS
+    if config.batch > 1:
+        planned = max(planned, TilePlan.hidden_ready_clocks(config, vectors))
+    # The first channel is told to read the hidden vectors, a clock later all are to read the image.
+    return CHECK_CLOCKS + planned + FIRST_ADDRESS_CLOCKS + min(channel, 1)
 
 
 def stream_members(config: HeadConfig) -> dict:

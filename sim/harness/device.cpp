@@ -5,6 +5,9 @@
 
 #include "Vtop.h"
 #include "verilated.h"
+#if VM_TRACE
+#include "verilated_fst_c.h"
+#endif
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -15,14 +18,17 @@ constexpr int kTimeout = -1;
 
 class Device {
  public:
-  explicit Device(const uint64_t* memory_ports) : top_(&context_) {
+  explicit Device(const uint64_t* memory_ports) : context_(traced()), top_(context_.get()) {
     // As many as there are channels; a 64-bit integer or words of 32 bits, the lowest first.
     std::memcpy(&top_.memory_port, memory_ports, sizeof top_.memory_port);
     top_.ap_rst_n = 0;
     apply();
   }
 
-  ~Device() { top_.final(); }
+  ~Device() {
+    stop_trace();
+    top_.final();
+  }
 
   void reset(uint64_t cycles) {
     top_.s_axi_control_awvalid = 0;
@@ -89,6 +95,29 @@ class Device {
     return response;
   }
 
+  // Writes waveforms to `path` from now on; false if they cannot be written. A clock takes
+  // `period_ps`.
+  bool trace(const char* path, double period_ps) {
+    stop_trace();
+#if VM_TRACE
+    period_ps_ = period_ps;
+    trace_ = std::make_unique<VerilatedFstC>();
+    top_.trace(trace_.get(), kTraceLevels);
+    trace_->open(path);
+    if (!trace_->isOpen()) trace_.reset();
+    return trace_ != nullptr;
+#else
+    static_cast<void>(path), static_cast<void>(period_ps);
+    return false;
+#endif
+  }
+  void stop_trace() {
+#if VM_TRACE
+    if (trace_) trace_->close();
+    trace_.reset();
+#endif
+  }
+
   uint64_t cycles() const { return cycles_; }
   bool interrupt() const { return top_.irq; }
 
@@ -100,13 +129,35 @@ class Device {
   void clock() {
     top_.ap_clk = 1;
     top_.eval();
+    dump(0);
     top_.ap_clk = 0;
     top_.eval();
+    dump(0.5);
     ++cycles_;
   }
 
-  VerilatedContext context_;
+  // Waveforms `phase` clocks after the last rising edge.
+  void dump([[maybe_unused]] double phase) {
+#if VM_TRACE
+    if (trace_) [[unlikely]] {
+      trace_->dump(static_cast<uint64_t>((static_cast<double>(cycles_) + phase) * period_ps_));
+    }
+#endif
+  }
+
+  static std::unique_ptr<VerilatedContext> traced() {
+    auto context = std::make_unique<VerilatedContext>();
+    context->traceEverOn(VM_TRACE);
+    return context;
+  }
+
+  const std::unique_ptr<VerilatedContext> context_;
   Vtop top_;
+#if VM_TRACE
+  static constexpr int kTraceLevels = 99;  // of the hierarchy
+  std::unique_ptr<VerilatedFstC> trace_;
+  double period_ps_ = 0;
+#endif
   uint64_t cycles_ = 0;
 };
 
@@ -128,5 +179,10 @@ EXPORT int unembed_device_write(Device* device, uint32_t address, uint32_t data,
                                 uint64_t limit) {
   return device->write(address, data, strobe, limit);
 }
+// 0 if the simulator was built without waveforms or the file cannot be written.
+EXPORT int unembed_device_trace(Device* device, const char* path, double period_ps) {
+  return device->trace(path, period_ps);
+}
+EXPORT void unembed_device_stop_trace(Device* device) { device->stop_trace(); }
 EXPORT uint64_t unembed_device_cycles(const Device* device) { return device->cycles(); }
 EXPORT int unembed_device_interrupt(const Device* device) { return device->interrupt(); }

@@ -48,6 +48,7 @@ AxiSlave::AxiSlave(Storage& storage, uint32_t bus_bytes, std::unique_ptr<Timing>
 void AxiSlave::clock(const MasterPins& master) {
   reset_cycles_ = 0;
   ++statistics_.cycles;
+  if (timeline_) [[unlikely]] record_clock(master);
   check_address("AR", ar_offer_, master.arvalid, pins_.arready, master.araddr, master.ar_control);
   check_address("AW", aw_offer_, master.awvalid, pins_.awready, master.awaddr, master.aw_control);
   check_data(master);
@@ -67,6 +68,7 @@ void AxiSlave::reset(const MasterPins& master) {
   ++cycle_;
   pins_ = {};
   timing_->reset();
+  if (timeline_) timeline_->reset();
   reads_.clear();
   read_beat_ = 0;
   write_addresses_.clear();
@@ -87,6 +89,21 @@ void AxiSlave::set_faults(Faults faults) {
 void AxiSlave::clear_violations() {
   violation_count_ = 0;
   violations_.clear();
+}
+
+void AxiSlave::record(const ReaderRoom& room) {
+  uint64_t outstanding = 0;
+  for (const Burst& burst : reads_) outstanding += burst.beats;
+  timeline_ = std::make_unique<Timeline>(room, outstanding - read_beat_);
+}
+
+void AxiSlave::record_clock(const MasterPins& master) {
+  timeline_->clock({.arvalid = master.arvalid,
+                    .arready = pins_.arready,
+                    .rvalid = pins_.rvalid,
+                    .rready = master.rready,
+                    .write_beat = master.wvalid && pins_.wready,
+                    .burst_beats = beats_of(master.ar_control)});
 }
 
 void AxiSlave::violation(const char* text, uint64_t address) {
@@ -262,7 +279,7 @@ void AxiSlave::load_beat() {
 void AxiSlave::offer_read(uint64_t cycle) {
   const bool stalled = stalls_[kR].next() || faults_.dead[kR];
   if (!pins_.rvalid) {
-    if (!reads_.empty() && !stalled && cycle >= timing_->data_cycle(read_beat_)) {
+    if (!reads_.empty() && !stalled && timing_->data_ready(read_beat_, cycle)) {
       load_beat();
     } else if (idle_garbage_) {
       pins_.rlast = true;
@@ -277,7 +294,7 @@ void AxiSlave::offer_read(uint64_t cycle) {
 void AxiSlave::offer_write(uint64_t cycle) {
   const bool stalled = stalls_[kB].next() || faults_.dead[kB];
   if (!pins_.bvalid) {
-    if (!responses_.empty() && !stalled && cycle >= timing_->response_cycle()) {
+    if (!responses_.empty() && !stalled && timing_->response_ready(cycle)) {
       pins_.bvalid = true;
       pins_.bresp = responses_.front();
       if (is_next(faults_.write_responses, next_write_fault_, responses_offered_++)) {

@@ -10,6 +10,7 @@
 
 #include "stall.h"
 #include "storage.h"
+#include "timeline.h"
 #include "timing.h"
 
 namespace unembed {
@@ -81,6 +82,12 @@ class AxiSlave {
   const std::vector<std::string>& violations() const { return violations_; }
   void clear_violations();
 
+  // Records what the port does from the next clock on, in place of what was recorded before.
+  void record(const ReaderRoom& room);
+  void stop_recording() { timeline_.reset(); }
+  // Null if nothing is recorded.
+  const Timeline* timeline() const { return timeline_.get(); }
+
  private:
   struct Burst {
     uint64_t address;
@@ -107,6 +114,7 @@ class AxiSlave {
   void take_reads(const MasterPins& master);
   void take_writes(const MasterPins& master);
   void apply_write_beat();
+  void record_clock(const MasterPins& master);
   void offer_read(uint64_t cycle);
   void offer_write(uint64_t cycle);
   void load_beat();
@@ -147,6 +155,7 @@ class AxiSlave {
   Statistics statistics_{};
   uint64_t violation_count_ = 0;
   std::vector<std::string> violations_;
+  std::unique_ptr<Timeline> timeline_;
 };
 
 }  // namespace unembed

@@ -113,6 +113,9 @@ class Monitor:
                 start = job.argument(f"MASK{number}_ADDR")
                 mask = range(start, start + len(job.mask_bytes(number)))
             self.channels.append(ChannelMonitor(self.dut, number, mask))
+        self.ports = device.ports
+        for port in self.ports:
+            port.record(1, 1)
         self._task = cocotb.start_soon(self._watch())
 
     async def _watch(self):
@@ -150,6 +153,12 @@ class Monitor:
         }
         assert expected.keys() == counted.keys()
         assert not wrong, f"counters that differ (expected, counted): {wrong}"
+        for channel, port in zip(self.channels, self.ports, strict=True):
+            totals = port.recording().totals
+            recorded = [
+                totals[name] for name in ("data", "write_beats", "address_waiting", "refused")
+            ]
+            assert recorded == [channel.beats, channel.written, channel.address_waits, 0]
 
     async def counters(self) -> dict[str, int]:
         """The counters as they should be, but for those of the top-k."""

@@ -55,14 +55,15 @@ def test_simulate_on_the_simulated_hardware_equals_the_golden_model(run, files):
     assert report["check"] == {"compared": 150, "mismatches": 0}
     assert report["latency_cycles"] == 7
     with np.load(files / "out.npz") as saved:
-        assert set(saved) == {"ids", "scores", "logits", "job_of", *COUNTER_NAMES}
+        names = {*COUNTER_NAMES, "start_cycles", "tail_cycles"}
+        assert set(saved) == {"ids", "scores", "logits", "job_of"} | names
         assert {name: saved[name].dtype for name in ("ids", "scores", "logits")} == {
             "ids": np.int32,
             "scores": np.int64,
             "logits": np.float64,
         }
-        assert all(saved[name].shape == (3,) for name in COUNTER_NAMES)
-        assert all(saved[name].dtype == np.int64 for name in COUNTER_NAMES)
+        assert all(saved[name].shape == (3,) for name in names)
+        assert all(saved[name].dtype == np.int64 for name in names)
         assert saved["ids"].shape == (3, 50)
         assert np.array_equal(np.sort(saved["ids"][:, :ROWS]), [range(ROWS)] * 3)
         assert (saved["ids"][:, ROWS:] == -1).all()
