@@ -8,13 +8,13 @@ import os
 import sys
 from typing import NoReturn
 
-from host.commands import demo, generate, inspect, pack, simulate
+from host.commands import demo, estimate, generate, inspect, memory, pack, simulate
 from host.device import DeviceError
 from host.errors import UsageError, UserError
 from host.messages import say
 from sim.errors import BusError, ToolError
 
-COMMANDS = (pack, inspect, simulate, generate, demo)
+COMMANDS = (pack, inspect, simulate, estimate, memory, generate, demo)
 
 OK, FAILED, USAGE = 0, 1, 2
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from host.errors import UsageError
+from host.memory_options import clock_hz, memory_model
 from host.pack import PackOptions
 from hw.config import (
     BUS_BITS,
@@ -26,14 +27,11 @@ from hw.config import (
     WHOLE_ROW,
     HeadConfig,
 )
+from sim.estimate_job import MOST_BATCH
+from sim.memory.sizing import choose
 
 if TYPE_CHECKING:
     from host.image import Image
-
-DEFAULT_CLOCK_MHZ = 250.0
-HIGHEST_CLOCK_MHZ = 1e6
-DEFAULT_LATENCY = 40
-HIGHEST_LATENCY = 100_000
 
 
 def _group(text: str) -> int:
@@ -127,13 +125,20 @@ PARAMETERS = (
         "stages per channel that share the states of a job, a power of two",
         default="as many as keep up with rows of half --max-dim",
     ),
-    Parameter("max_burst", "largest AXI burst, beats", default="64, at most 4096 bytes"),
+    Parameter(
+        "max_burst",
+        "largest AXI burst, beats",
+        default="64, at most 4096 bytes; less if half the buffer then does",
+    ),
     Parameter(
         "outstanding_bytes",
         "read data under way or buffered, bytes, a power of two",
-        default="256 beats",
+        default="256 beats; with a DRAM, what its latency and bandwidth need",
     ),
 )
+
+BUFFER_FIELDS = ("max_burst", "outstanding_bytes")
+"""Parameters that are chosen for the memory; the last of `PARAMETERS`."""
 
 OPTIONS = {parameter.field: parameter.option for parameter in PARAMETERS}
 
@@ -153,12 +158,20 @@ class Purpose(Enum):
         "The image decides its own format: an option that contradicts it is an error. --max-dim, "
         "--max-rows and --max-k grow with the image and -k unless they are given.",
     )
+    ESTIMATE = (
+        "hardware parameters",
+        "As for unembed simulate; besides, any power of two of channels and batches to "
+        f"{MOST_BATCH}, which hardware cannot have.",
+    )
     BUILD = ("hardware parameters", None)
 
 
 def _default(parameter: Parameter, purpose: Purpose) -> str:
     if purpose is Purpose.RUN and parameter.field in IMAGE_FIELDS:
         return " (default: the image's)"
+    if purpose is Purpose.ESTIMATE and parameter.field in IMAGE_FIELDS:
+        default = parameter.default or _DEFAULTS[parameter.field]
+        return f" (default: the image's, or {default})"
     default = parameter.default or _DEFAULTS[parameter.field]
     if purpose is Purpose.PACK:
         default = parameter.pack_default or default
@@ -186,9 +199,12 @@ def add_hardware_options(parser: argparse.ArgumentParser, purpose: Purpose) -> N
         elif parameter.field == "group":
             group.add_argument(parameter.option, type=_group, metavar="N", **names)
         else:
-            metavar = None if parameter.choices else "N"
+            choices = parameter.choices
+            if purpose is Purpose.ESTIMATE and parameter.field == "channels":
+                choices = None
+            metavar = None if choices else "N"
             group.add_argument(
-                parameter.option, type=int, choices=parameter.choices, metavar=metavar, **names
+                parameter.option, type=int, choices=choices, metavar=metavar, **names
             )
     group.add_argument(
         "--config",
@@ -197,37 +213,6 @@ def add_hardware_options(parser: argparse.ArgumentParser, purpose: Purpose) -> N
         help="parameters by their names in HeadConfig: a TOML file with a table [hardware], or a "
         ".json file like the config.json that unembed generate writes; options override it",
     )
-
-
-def add_simulation_options(parser: argparse.ArgumentParser) -> None:
-    """Add the simulated clock and memory."""
-    group = parser.add_argument_group("simulated system")
-    group.add_argument(
-        "--clock-mhz",
-        type=float,
-        metavar="MHZ",
-        default=DEFAULT_CLOCK_MHZ,
-        help="clock that rates are computed for (default %(default)g)",
-    )
-    group.add_argument(
-        "--latency",
-        type=int,
-        metavar="CYCLES",
-        default=DEFAULT_LATENCY,
-        help="clocks from a read address to its first data (default %(default)s)",
-    )
-
-
-def check_simulation_options(arguments: argparse.Namespace) -> None:
-    """Raise UsageError for a clock or latency out of range."""
-    if not 0 < arguments.clock_mhz < HIGHEST_CLOCK_MHZ:
-        raise UsageError(
-            "--clock-mhz",
-            f"must be above 0 and below {HIGHEST_CLOCK_MHZ:.0f}",
-            found=f"{arguments.clock_mhz:g}",
-        )
-    if not 1 <= arguments.latency <= HIGHEST_LATENCY:
-        raise UsageError("--latency", f"must be in 1..{HIGHEST_LATENCY}", found=arguments.latency)
 
 
 def given_parameters(arguments: argparse.Namespace) -> dict[str, tuple[object, str]]:
@@ -331,7 +316,11 @@ def _hardware_table(path: Path, document: dict[str, object]) -> dict[str, object
     return table
 
 
-def build_config(values: dict[str, object], given: dict[str, tuple[object, str]]) -> HeadConfig:
+def build_config(
+    values: dict[str, object],
+    given: dict[str, tuple[object, str]],
+    kind: type[HeadConfig] = HeadConfig,
+) -> HeadConfig:
     """A `HeadConfig`; a bad parameter is told with the option that set it.
 
     Raises
@@ -340,7 +329,7 @@ def build_config(values: dict[str, object], given: dict[str, tuple[object, str]]
         The parameters are out of range or contradict each other.
     """
     try:
-        return HeadConfig(**values)
+        return kind(**values)
     except (TypeError, ValueError) as error:
         message = str(error)
         field = message.split(" ", 1)[0]
@@ -354,9 +343,32 @@ def _shown(field: str, value: object) -> object:
 
 
 def hardware_config(arguments: argparse.Namespace) -> HeadConfig:
-    """The configuration that options and parameter file describe; raises UsageError."""
+    """The configuration that options and parameter file describe; raises UsageError.
+
+    With a memory among the options its buffer fits that memory.
+    """
     given = given_parameters(arguments)
-    return build_config({field: value for field, (value, _) in given.items()}, given)
+    values = {field: value for field, (value, _) in given.items()}
+    if arguments.memory is None:
+        return build_config(values, given)
+    return _fitting_config(values, given, arguments)
+
+
+def _fitting_config(
+    values: dict[str, object],
+    given: dict[str, tuple[object, str]],
+    arguments: argparse.Namespace,
+    kind: type[HeadConfig] = HeadConfig,
+) -> HeadConfig:
+    """A `HeadConfig` whose burst and buffer, unless given, fit memory and clock of the options."""
+    others = {field: value for field, value in values.items() if field not in BUFFER_FIELDS}
+    sizes = {field: values[field] for field in BUFFER_FIELDS if field in values}
+    config = build_config(others, given, kind)
+    if all(isinstance(value, int) and value > 0 for value in sizes.values()):
+        memory = memory_model(arguments)
+        sizing = choose(memory, config.bus_bits, clock_hz(arguments), config.channels, **sizes)
+        sizes = {field: getattr(sizing, field) for field in BUFFER_FIELDS}
+    return build_config(others | sizes, given, kind)
 
 
 def config_for_image(
@@ -365,10 +377,12 @@ def config_for_image(
     k: int | None,
     functions: Iterable[str] = (),
     rows: int = 0,
+    kind: type[HeadConfig] = HeadConfig,
 ) -> HeadConfig:
     """The configuration for running an image: its layout, the user's parameters for the rest.
 
-    Sizes that the user leaves open grow with the image and with `k`, so that any image runs.
+    Sizes that the user leaves open grow with the image and with `k`, so that any image runs, and
+    the buffer of reads fits the memory (`sim.memory.sizing`).
 
     Parameters
     ----------
@@ -381,6 +395,8 @@ def config_for_image(
     rows : int
         Rows for which hardware whose size is left open is built, if the image has fewer: shards of
         about one size then share one simulator.
+    kind : type
+        Of the configuration.
 
     Raises
     ------
@@ -417,4 +433,4 @@ def config_for_image(
             raise UsageError(given[field][1], f"is {given[field][0]}, but {what}")
     if values["max_rows"] > 2**31 - 1:
         values["max_rows"] = 2**31 - 1
-    return build_config(values, given)
+    return _fitting_config(values, given, arguments, kind)

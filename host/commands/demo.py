@@ -15,19 +15,18 @@ from host.driver import Head
 from host.errors import UsageError
 from host.figures import Figures
 from host.image import Image
-from host.messages import say
-from host.options import (
-    Purpose,
-    add_hardware_options,
+from host.memory_options import (
     add_simulation_options,
     check_simulation_options,
-    config_for_image,
-    pack_options,
+    clock_hz,
+    memory_model,
 )
+from host.messages import say
+from host.options import Purpose, add_hardware_options, config_for_image, pack_options
+from host.read_buffer import read_buffer
 from host.sampling import softmax
 from host.verify import golden_results, mismatches
 from sim.device import SimDevice
-from sim.memory import MemoryModel
 
 NAME = "demo"
 HELP = "let SmolLM2-135M answer a prompt, its head on the simulated accelerator"
@@ -105,7 +104,6 @@ def run(arguments: argparse.Namespace) -> int:
             image = Image(packed_model(model, progress, pack_options(arguments)))
             config = config_for_image(arguments, image, None)
             k = min(MOST_K, config.k)
-            clock_hz = arguments.clock_mhz * 1e6
             progress("loading the model's body", 0, 1)
             body = Body(model)
             prompt = body.tokenize(arguments.prompt)
@@ -113,19 +111,24 @@ def run(arguments: argparse.Namespace) -> int:
                 raise UsageError("--prompt", "must have at least one token")
             body.start(len(prompt) + arguments.tokens)
             image.verify()
-            memory = MemoryModel(latency_cycles=arguments.latency)
-            device = stack.enter_context(SimDevice(config, memory, clock_hz, progress=progress))
+            buffer = read_buffer(arguments, config)
+            buffer.warn()
+            device = stack.enter_context(
+                SimDevice(config, memory_model(arguments), clock_hz(arguments), progress=progress)
+            )
             head = Head(device, image)
         _write(arguments.prompt)
         answer = generate(body, head, prompt, arguments.tokens, k, _write)
         _write("\n\n")
     results = answer.joined()
-    figures = Figures(results, config.bus_bytes, clock_hz)
+    figures = Figures(results, config.bus_bytes, float(clock_hz(arguments)))
     _print_table(body, answer, figures, k)
     print(
         f"{len(answer.tokens)} tokens{', the last ends the text' if answer.ended else ''}: "
         f"{figures.line()}"
     )
+    if buffer.worth_a_line:
+        print(buffer.line())
     with stages() as progress:
         ids, scores = golden_results(
             image,

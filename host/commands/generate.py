@@ -7,8 +7,10 @@ from pathlib import Path
 
 from host.console import print_json, stages
 from host.errors import UserError
+from host.memory_options import add_sizing_options, check_sizing_options
 from host.options import Purpose, add_hardware_options, hardware_config
 from host.output import Output, check_folder
+from host.read_buffer import read_buffer
 from hw.config import HeadConfig
 
 NAME = "generate"
@@ -21,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="report as JSON")
     add_hardware_options(parser, Purpose.BUILD)
+    add_sizing_options(parser)
 
 
 FILES = ("unembed.v", "registers.md", "registers.h", "config.json")
@@ -74,8 +77,12 @@ def write_files(folder: Path, files: dict[str, str]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    check_sizing_options(arguments)
     config = hardware_config(arguments)
     check_folder(arguments.out, FILES)
+    buffer = read_buffer(arguments, config) if arguments.memory is not None else None
+    if buffer is not None:
+        buffer.warn()
     with stages() as progress:
         progress("generating Verilog", 0, 1)
         files = generated_files(config)
@@ -83,9 +90,12 @@ def run(arguments: argparse.Namespace) -> int:
         progress("generating Verilog", 1, 1)
     paths = [arguments.out / name for name in files]
     if arguments.json:
-        print_json({"files": list(map(str, paths)), "config": asdict(config)})
+        sized = {} if buffer is None else {"read_buffer": buffer.as_dict()}
+        print_json({"files": list(map(str, paths)), "config": asdict(config)} | sized)
         return 0
     print(summary(config))
+    if buffer is not None:
+        print(buffer.line())
     for path in paths:
         print(path)
     return 0

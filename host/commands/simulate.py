@@ -16,27 +16,36 @@ from host.console import StageProgress, print_json, stages
 from host.driver import Head
 from host.errors import UsageError, UserError
 from host.figures import Figures
+from host.first_job import FirstJob, add_first_job_options, check_first_job_options, outputs
 from host.hidden import check_hidden
 from host.image import Image
 from host.masks import allowed_rows, load_mask
+from host.memory_options import (
+    add_simulation_options,
+    check_simulation_options,
+    clock_hz,
+    describe,
+    memory_model,
+)
+from host.memory_rates import memory_rates
 from host.messages import say
 from host.model_results import ModelResults
 from host.options import (
     RUN_FUNCTIONS,
     Purpose,
     add_hardware_options,
-    add_simulation_options,
-    check_simulation_options,
     config_for_image,
 )
 from host.output import check_output
 from host.parameters import prepare_vectors
+from host.read_buffer import ReadBuffer, read_buffer
 from host.report import document, print_check, print_results
+from host.results import Results
 from host.scoring import RowScores, load_ids, score_ids
 from host.shards import ShardedHead, ShardedImage
 from hw.config import MAX_K, HeadConfig
+from hw.layout import ImageLayout
 from sim.device import SimDevice
-from sim.memory import MemoryModel
 
 NAME = "simulate"
 HELP = "run hidden states through the simulated accelerator"
@@ -104,6 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     functions.add_argument(
         "--temperature", type=float, metavar="T", help="for --logsumexp (default 1)"
     )
+    add_first_job_options(parser)
     add_hardware_options(parser, Purpose.RUN)
     add_simulation_options(parser)
 
@@ -126,23 +136,28 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
             raise UsageError(
                 "--temperature", "must be finite and above 0", found=f"{arguments.temperature:g}"
             )
-    if arguments.out is not None:
-        _check_output(arguments)
+    check_first_job_options(arguments)
+    _check_outputs(arguments)
 
 
-def _check_output(arguments: argparse.Namespace) -> None:
+def _check_outputs(arguments: argparse.Namespace) -> None:
     """Raise UserError for an output that cannot be written, before the simulation runs."""
-    out = arguments.out
-    check_output(out)
+    paths = outputs(arguments)
+    if arguments.out is not None:
+        check_output(arguments.out)
+        if arguments.out in paths:
+            raise UsageError("-o", f"is the file of another option: {arguments.out}")
+        paths.append(arguments.out)
     inputs = [(path, "image") for path in arguments.images]
     inputs += [
         (arguments.hidden, "hidden states"),
         (arguments.mask, "mask"),
         (arguments.ids, "ids"),
     ]
-    for path, what in inputs:
-        if path is not None and out.exists() and path.exists() and out.samefile(path):
-            raise UserError(out, f"would overwrite the {what}")
+    for out in paths:
+        for path, what in inputs:
+            if path is not None and out.exists() and path.exists() and out.samefile(path):
+                raise UserError(out, f"would overwrite the {what}")
 
 
 def _hidden(arguments: argparse.Namespace, dim: int) -> tuple[np.ndarray, int]:
@@ -184,14 +199,18 @@ def _open_heads(
     images: Sequence[Image],
     configs: Sequence[HeadConfig],
     arguments: argparse.Namespace,
+    first_job: FirstJob,
     progress: StageProgress,
 ) -> Head | ShardedHead:
     """Every image on a simulated device of its own, which the stack closes."""
-    memory = MemoryModel(latency_cycles=arguments.latency)
+    memory = memory_model(arguments)
     heads = []
     for image, config in zip(images, configs, strict=True):
-        device = SimDevice(config, memory, arguments.clock_mhz * 1e6, progress=progress)
-        stack.enter_context(device)
+        if first_job.wanted:
+            device = first_job.open_device(config, memory, clock_hz(arguments), progress)
+        else:
+            device = SimDevice(config, memory, clock_hz(arguments), progress=progress)
+            stack.enter_context(device)
         if len(images) > 1:
             device.name = f"simulation of {image.path}"
         heads.append(Head(device, image))
@@ -213,8 +232,38 @@ def _given_rows(
     return replace(found, logits=np.where(allowed, found.logits, -np.inf))
 
 
+def _figures(
+    results: Results,
+    images: Sequence[Image],
+    configs: Sequence[HeadConfig],
+    arguments: argparse.Namespace,
+) -> Figures:
+    layouts = [
+        ImageLayout(config, image.rows, image.dim)
+        for image, config in zip(images, configs, strict=True)
+    ]
+    clock = clock_hz(arguments)
+    rates = memory_rates(memory_model(arguments), configs, clock)
+    return Figures(results, configs[0].bus_bytes, float(clock), layouts, rates)
+
+
+def _title(figures: Figures, arguments: argparse.Namespace) -> str:
+    """What a picture of the first job is of."""
+    cycles, beats = (int(figures.counters[name][0]) for name in ("cycles", "data_beats"))
+    rate = beats * figures.bus_bytes / cycles * figures.clock_hz / 1e9
+    microseconds = 1e6 * cycles / figures.clock_hz
+    return (
+        f"{arguments.images[0].name}: {cycles:,} cycles, {microseconds:,.1f} µs at "
+        f"{figures.clock_hz / 1e6:g} MHz; {rate:.2f} of "
+        f"{figures.peak_gigabytes_per_second:.2f} GB/s, memory {arguments.memory}"
+    )
+
+
 def _system(
-    arguments: argparse.Namespace, images: Sequence[Image], configs: Sequence[HeadConfig]
+    arguments: argparse.Namespace,
+    images: Sequence[Image],
+    configs: Sequence[HeadConfig],
+    buffer: ReadBuffer,
 ) -> dict:
     """What was simulated, for JSON."""
     described = [
@@ -227,7 +276,11 @@ def _system(
         for image, shard in zip(images, described, strict=True):
             shard |= {"first_row": image.first_row, "rows": image.rows}
         system = {"shards": described}
-    return system | {"latency_cycles": arguments.latency}
+    memory = memory_model(arguments)
+    if memory.dram is None:
+        system["latency_cycles"] = memory.latency_cycles
+    system["memory"] = describe(memory, configs[0].channels)
+    return system | {"read_buffer": buffer.as_dict()}
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -259,10 +312,13 @@ def run(arguments: argparse.Namespace) -> int:
     for shard in images:
         shard.verify()
     _warn_of_missing_rows(images)
+    buffer = read_buffer(arguments, configs[0])  # of all shards alike
+    buffer.warn()
     check, differences = None, []
     with stages() as progress:
         with ExitStack() as stack:
-            head = _open_heads(stack, images, configs, arguments, progress)
+            first_job = FirstJob(arguments, stack)
+            head = _open_heads(stack, images, configs, arguments, first_job, progress)
             progress("simulating", 0, len(hidden))
             start = time.perf_counter()
             results = head.run(
@@ -275,12 +331,14 @@ def run(arguments: argparse.Namespace) -> int:
                 temperature=inner,
             )
             seconds = time.perf_counter() - start
+            figures = _figures(results, images, configs, arguments)
+            first_job.save(results, figures.layouts, _title(figures, arguments))
         given = None if ids is None else _given_rows(image, hidden, ids, hidden_bits, mask)
         results = ModelResults(
             **vars(results), transform=image.transform, temperature=temperature, given=given
         )
         if arguments.out is not None:
-            results.save(arguments.out)
+            results.save(arguments.out, figures.arrays())
         if arguments.check:
             check, differences = check_results(
                 results,
@@ -292,14 +350,19 @@ def run(arguments: argparse.Namespace) -> int:
                 lambda done, total: progress("golden model", done, total),
                 given,
             )
-    figures = Figures(results, configs[0].bus_bytes, arguments.clock_mhz * 1e6)
     if arguments.json:
-        system = _system(arguments, images, configs)
+        system = _system(arguments, images, configs, buffer)
+        if first_job.wanted:
+            system["first_job_ports"] = first_job.totals()
         print_json(system | document(results, figures) | {"check": check, "seconds": seconds})
     else:
         print_results(results, figures)
+        if buffer.worth_a_line:
+            print(buffer.line())
         if arguments.out is not None:
             print(f"results in {arguments.out}")
+        if outputs(arguments):
+            print(f"first job in {', '.join(map(str, outputs(arguments)))}")
         if check is not None:
             print_check(check)
     for line in differences:

@@ -246,7 +246,8 @@ def test_the_hidden_states_of_all_shards_are_those_of_the_file(run, files, shard
 
 def test_hardware_is_as_large_as_the_largest_shard_needs_it():
     image = SimpleNamespace(path="part", rows=70_000, dim=64, config_fields={})
-    arguments = Namespace(config=None, hardware_max_rows=None)
+    system = {"memory": "ideal", "latency": None, "clock_mhz": None}
+    arguments = Namespace(config=None, hardware_max_rows=None, **system)
     assert config_for_image(arguments, image, 1).max_rows == 1 << 17
     assert config_for_image(arguments, image, 1, rows=300_000).max_rows == 1 << 19
     arguments.hardware_max_rows = 80_000
