@@ -33,6 +33,10 @@ bench: .venv/bench
 	$(RUN) tests.bench.speed
 	$(RUN) tests.bench.scaling
 	$(RUN) tests.bench.serving
+	$(RUN) tests.bench.memory
+	$(RUN) tests.bench.dram
+	$(RUN) tests.bench.large
+	$(RUN) tests.bench.estimate
 	$(RUN) tests.bench.place
 	$(RUN) tests.bench.place --serving --seeds 1
 

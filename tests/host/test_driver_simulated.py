@@ -10,7 +10,7 @@ from host.verify import golden_results, mismatches
 from hw.config import HeadConfig
 from hw.status import Status
 from sim.device import SimDevice
-from sim.memory import Faults, MemoryModel, Stalls
+from sim.memory import DEVICES, DramTiming, Faults, MemoryModel, Stalls
 
 # The default hardware, whose simulator other tests need as well.
 CONFIG = HeadConfig()
@@ -53,6 +53,17 @@ def test_the_simulator_satisfies_the_protocol():
 def test_results_do_not_depend_on_the_memory(image, golden, memory):
     with SimDevice(CONFIG, memory) as device:
         assert_right(Head(device, image), golden)
+
+
+@pytest.mark.parametrize(
+    "stalls", [Stalls(), Stalls.everywhere(0.2, 30, seed=5)], ids=["plain", "stalls"]
+)
+@pytest.mark.parametrize("name", DEVICES)
+def test_results_do_not_depend_on_the_timing_of_the_dram(image, golden, name, stalls):
+    memory = MemoryModel(dram=DramTiming(DEVICES[name]), stalls=stalls)
+    with SimDevice(CONFIG, memory, 300e6) as device:
+        assert_right(Head(device, image), golden)
+        assert device.port.violations() == []
 
 
 @pytest.mark.parametrize(
