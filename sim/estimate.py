@@ -1,8 +1,10 @@
 """The cycles of a job in closed form, for any head, configuration and memory.
 
 Nothing is simulated and nothing counted out: `sim.estimate_stream` and `sim.estimate_tail` say
-when each stage is done, from the formulas of `hw` and the bandwidth of `sim.memory.bandwidth`. Rows
-are taken to come in random order and to be allowed by the mask.
+when each stage is done, from the formulas of `hw`, the rankers' pace of `sim.estimate_rank` and the
+bandwidth of `sim.memory.bandwidth`. Rows are taken to come in random order and to be allowed by the
+mask. Named constants are clocks of blocks that have no formula of their own; the tests compare with
+simulations, which shows if one changes.
 """
 
 from dataclasses import dataclass
@@ -13,7 +15,6 @@ from sim.estimate_job import Job, PaperConfig, System
 from sim.estimate_stream import channel_flows
 from sim.estimate_tail import tail_clocks
 from sim.memory import MemoryModel
-from sim.memory.bandwidth import write_response_cycles
 
 __all__ = ["Estimate", "PaperConfig", "estimate"]
 
@@ -160,15 +161,18 @@ class _Run:
         config = job.config
         flows = channel_flows(job, system)
         last = max(flows, key=lambda flow: flow.rows_end)
-        response = write_response_cycles(system.memory, config.bus_bits, system.clock_hz)
-        cycles = round(last.rows_end + tail_clocks(job, response))
+        cycles = round(last.rows_end + tail_clocks(job, system))
         start = last.first_address - 1
         data = last.stream_beats
         span = round(last.stream_end) - start
         refused = max(0, min(span - data, round(last.stream_end - last.arrived)))
-        read = sum(job.read_beats(flow.channel) for flow in flows)
+        channels = range(config.channels)
+        read = job.hidden_beats + job.layout.beats
         written = job.vectors * job.record_beats + job.trailer_beats
-        written += sum(job.logits_beats(flow.channel) for flow in flows)
+        if job.mask:
+            read += sum(job.mask_beats(channel) for channel in channels)
+        if job.all_logits:
+            written += sum(job.logits_beats(channel) for channel in channels)
         return cls(
             cycles=cycles,
             start=start,

@@ -1,9 +1,10 @@
 """What limits a job, and what would help."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sim.estimate_job import Job, System
-from sim.estimate_stream import ChannelFlow, ranking_clocks, row_clocks
+from sim.estimate_rank import ranking_clocks, row_clocks
+from sim.estimate_stream import ChannelFlow
 from sim.estimate_tail import write_port_clocks
 from sim.memory.bandwidth import DRAM, OUTSTANDING
 
@@ -25,13 +26,13 @@ class Bound:
 
 def bound_of(job: Job, system: System, flow: ChannelFlow, cycles: int) -> Bound:
     """What limits a job whose slowest channel is `flow`."""
-    config, path = job.config, flow.path
+    path = flow.path
     beats = job.read_beats(flow.channel)
     memory = {DRAM: "dram", OUTSTANDING: "latency"}.get(path.limited_by, "bus")
     limits = {"bus": float(beats)}
     limits[memory] = path.cycles(beats)
-    limits["compute"] = float(config.fold * flow.body_beats)
-    limits["top-k"] = ranking_clocks(job, flow.rows)
+    limits["compute"] = flow.farm_clocks
+    limits["top-k"] = ranking_clocks(replace(job, all_logits=False), flow.rows)
     if job.all_logits:
         limits["write"] = write_port_clocks(job, flow.channel)
     name = max(limits, key=limits.get)
@@ -65,9 +66,9 @@ def _words(job: Job, system: System, flow: ChannelFlow, limits) -> dict[str, tup
             "more --outstanding-bytes",
         ),
         "compute": (
-            f"{config.lanes} lanes take {config.fold} clocks for each of {flow.body_beats:,} "
-            "beats of weights",
-            "a smaller --fold",
+            f"{config.lanes} lanes take {flow.farm_clocks / flow.body_beats:.3g} clocks for each "
+            f"of {flow.body_beats:,} beats of weights",
+            "a smaller --fold" if config.fold > 1 else "rows of more beats",
         ),
         "top-k": (
             f"a list takes {limits['top-k'] / flow.rows:.2f} clocks a row",

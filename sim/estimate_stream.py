@@ -6,43 +6,45 @@ of these times is the end.
 """
 
 from dataclasses import dataclass
-from math import ceil, log
+from math import ceil
 
-from hw.config import MULTIPLIER_BITS, HeadConfig, ceil_div, is_power_of_two
+from hw.config import HeadConfig, ceil_div, is_power_of_two
 from hw.dot import DotTiming
-from hw.exp2 import Exp2
 from hw.hidden import HiddenMemory, slice_bits
-from hw.log2 import Log2Scaler
 from hw.logsumexp import WINDOW
 from hw.mask import mask_word_bits
-from hw.multiplier import WideMultiplier
-from hw.plan import SerialMultiplier, TilePlan
-from hw.reader import MASK_BURST
-from hw.stream_control import CHECK_CLOCKS, PLAN_SETTLE_CLOCKS, start_clocks
+from hw.plan import SerialMultiplier
+from hw.stream_control import CHECK_CLOCKS, start_clocks
+from hw.terms import OUTPUT_ROWS
 from hw.topk_engine import engine_levels
-from hw.writer import MAX_BURST
 from sim.estimate_job import Job, System
+from sim.estimate_rank import (
+    FIFO_CLOCKS,
+    after_row_clocks,
+    delay_by_chance,
+    last_row_clocks,
+    most_held_up,
+    ranking_clocks,
+    row_clocks,
+    term_clocks,
+)
 from sim.memory.bandwidth import ReadBandwidth, read_bandwidth
 
-FIFO_CLOCKS = 3
-"""Through an empty `hw.fifo.StreamFIFO`: also from the pins to the reader's output."""
 REQUEST_CLOCKS = 2
 """From a beat that leaves the reader to the ARVALID of the burst that takes its room."""
 READER_CLOCKS = REQUEST_CLOCKS + FIFO_CLOCKS - 1
 LOAD_CLOCKS = 1
 """From a set of sums at the row queue's output to its first row on offer (`hw.rows`)."""
-ACCUMULATE_CLOCKS = 6
-"""From the mantissa of a log-sum-exp's last row to its `idle`."""
-BURST_GAP_CLOCKS = 1
-"""Between the beats of two bursts of `hw.writer.Writer`."""
+QUEUE_CLOCKS = 2
+"""Of a block's place in the row queue besides its way there: until another may have it."""
 RELEASE_CLOCKS = 2
 """From a block that leaves the row queue to the first beat of the one that takes its room."""
+SETUP_CYCLES = 208
+"""Register accesses of a driver from reset to the start of its first job, about."""
 MASK_COMMAND_CLOCKS = 6
 """From the complete plan to the ARVALID of the first burst of the mask."""
 MASK_ROW_CLOCKS = 4
 """From a beat of the mask to the row of its lowest bit (`hw.mask.MaskBuffer`)."""
-PARABOLIC_MAXIMUM = 0.996
-"""Mean of the maximum of W(t) - t^2, W a two-sided Brownian motion (Groeneboom 1989)."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class ChannelFlow:
     channel: int
     rows: int
     body_beats: int
+    farm_clocks: float
+    """In which the farm takes them."""
     stream_beats: int
     """Of hidden states and image."""
     path: ReadBandwidth
@@ -102,106 +106,6 @@ def pipeline_clocks(config: HeadConfig) -> int:
     return HiddenMemory.LATENCY + DotTiming.of(config).score + FIFO_CLOCKS + LOAD_CLOCKS
 
 
-def term_clocks(config: HeadConfig) -> int:
-    """From a row that leaves the queue to the ranker's lists."""
-    if not config.terms:
-        return 0
-    return WideMultiplier.latency_of(MULTIPLIER_BITS + 1) + config.terms + FIFO_CLOCKS
-
-
-def after_row_clocks(config: HeadConfig) -> int:
-    """From a row that leaves the queue to the clock in which it is known to be ranked."""
-    clocks = 1 + term_clocks(config)
-    if config.logsumexp:
-        clocks += Log2Scaler.LATENCY + Exp2.LATENCY + ACCUMULATE_CLOCKS
-    return clocks
-
-
-def judging_clocks(config: HeadConfig) -> int:
-    """In which a list takes a row that it does not keep (`hw.topk.TopK`)."""
-    # With the longer interval every second clock; all lists in the same ones.
-    return 2 if config.insert_interval == 6 else 1
-
-
-def row_clocks(job: Job) -> float:
-    """In which a ranker takes a row that no list keeps, for all of its vectors."""
-    clocks = job.slots * judging_clocks(job.config)
-    if job.all_logits:
-        clocks = max(clocks, job.logits_beats_per_row * (1 + BURST_GAP_CLOCKS / MAX_BURST))
-    return clocks
-
-
-def insertion_clocks(job: Job) -> float:
-    """What a row takes besides that if a list keeps it."""
-    clocks = job.config.insert_interval
-    if job.slots > 1:
-        # The next row of that list is not at hand when it is judged.
-        clocks += judging_clocks(job.config)
-    return max(0, clocks - row_clocks(job))
-
-
-def rows_kept(job: Job, rows: float) -> float:
-    """How many of so many rows in random order enter a list of at least one of their vectors.
-
-    Row v enters each of s lists with a chance of k / v: the sum of ``1 - (1 - k / v)**s``.
-    """
-    k, slots = job.k, job.slots
-    if rows <= k:
-        return rows
-    least = k / rows
-    term = log(1 / least)
-    total = k + k * term
-    for power in range(1, slots):
-        term -= (1 - least) ** power / power
-        total += k * term
-    return min(rows, total)
-
-
-def ranking_clocks(job: Job, rows: float) -> float:
-    """In which a ranker takes its first `rows` rows if they are always there."""
-    if not rows:
-        return 0.0
-    kept = rows_kept(job, rows)
-    if job.slots > 1:
-        # A row kept by a later list, and the next row kept by an earlier one, wait together.
-        kept -= job.k / 2 * max(0.0, 1 - job.k / rows) ** 2
-    return rows * row_clocks(job) + kept * insertion_clocks(job)
-
-
-def last_row_clocks(job: Job, rows: int) -> float:
-    """What of `ranking_clocks` follows the moment in which the last row was taken."""
-    chance = 1 - (1 - min(1.0, job.k / rows)) ** job.slots
-    return row_clocks(job) - (job.slots - 1) * judging_clocks(job.config) + chance * insertion_clocks(job)
-
-
-def most_held_up(job: Job, rows: int, spacing: float) -> float:
-    """After how many rows the ranker keeps up with one every `spacing` clocks."""
-    more = spacing - row_clocks(job)
-    extra = insertion_clocks(job)
-    if extra <= more:
-        return 0.0
-    if more <= 0:
-        return rows
-    # Where the chance that a row is kept has fallen to what there is time for.
-    chance = 1 - (1 - more / extra) ** (1 / job.slots)
-    return min(rows, job.k / chance)
-
-
-def delay_by_chance(job: Job, held: float, spacing: float) -> float:
-    """What rows in random order delay the ranker more than if they were kept evenly.
-
-    The moment up to which it is behind is where a random walk with a parabolic drift is largest:
-    Groeneboom's mean of the maximum of W(t) - t^2 in both directions, scaled.
-    """
-    extra, more = insertion_clocks(job), spacing - row_clocks(job)
-    if not held or more <= 0 or extra <= more:
-        return 0.0
-    kept = more / extra
-    deviation = extra * (kept * (1 - kept)) ** 0.5
-    drift = more / (2 * held)
-    return PARABOLIC_MAXIMUM * deviation ** (4 / 3) * drift ** (-1 / 3)
-
-
 class Channel:
     """The times of one channel of a job."""
 
@@ -219,10 +123,15 @@ class Channel:
         self.first_header_beats = first.header_beats if first else 0
         self.first_address = 1 + start_clocks(self.config, job.vectors, channel)
         self.path = self._path(system)
+        self.most_outstanding = system.memory.max_outstanding
         self.first_beat = self.first_address + self.path.latency_cycles + FIFO_CLOCKS
 
     def _path(self, system: System) -> ReadBandwidth:
-        config = self.config
+        config, job = self.config, self.job
+        drain = max(1.0, config.fold * self.body_beats / max(1, self.image_beats))
+        # What the farm's queue takes at once; it keeps the beat that is at work.
+        queue = config.body_fifo_beats + 1 if drain > 1 else 0
+        written = job.logits_beats(self.channel) / max(1, job.read_beats(self.channel))
         return read_bandwidth(
             system.memory,
             config.bus_bits,
@@ -230,14 +139,19 @@ class Channel:
             config.channels,
             burst_beats=config.max_burst,
             buffer_beats=config.outstanding_beats,
-            reader_cycles=READER_CLOCKS,
-            drain_cycles=max(1.0, self.config.fold * self.body_beats / max(1, self.image_beats)),
+            reader_cycles=READER_CLOCKS + (FIFO_CLOCKS if drain > 1 else 0),
+            drain_cycles=drain,
+            drained_beats=queue,
+            written_share=written,
         )
 
     def _first_window(self) -> int:
         """Beats requested before the first burst that has to wait for room."""
         window, burst = self.path.window_beats, self.config.max_burst
         hidden = 0 if self.channel else self.job.hidden_beats
+        beats = hidden + self.image_beats
+        if self.path.waits_for_room and beats <= self.config.outstanding_beats:
+            return self.job.read_beats(self.channel)
         if hidden >= window:
             return window
         # The hidden region ends with a burst of its own.
@@ -291,44 +205,105 @@ class Channel:
             ends.append(start + left * row_clocks(self.job) - last_row_clocks(self.job, 2**31))
         return max(ends) + after_row_clocks(config)
 
-    def _clocks_left(self, blocks_done: float) -> float:
-        """Of the farm for the blocks that are left, with the headers that come between them."""
-        config, beat = self.config, self.path.beat_cycles
+    def _clocks_left(self, blocks_done: float, beat: float, buffered: int) -> float:
+        """Of the farm for the blocks that are left, with the headers that come between them.
+
+        Parameters
+        ----------
+        blocks_done : float
+        beat : float
+            Clocks in which a beat comes.
+        buffered : int
+            Beats that have come before.
+        """
+        config = self.config
         blocks = max(0.0, self.blocks - blocks_done)
         tiles_begun = max(1, ceil(blocks_done / config.tile_blocks))
         headers = max(0, self.header_beats - tiles_begun * self.first_header_beats)
-        row_beats = self.job.layout.row_beats
-        return max(blocks * row_beats * config.fold, (blocks * row_beats + headers) * beat)
+        weights = blocks * self.job.layout.row_beats
+        beats = max(0.0, weights + headers - buffered)
+        return max(blocks * self._block_clocks, weights * config.fold, beats * beat)
 
-    def _row_spacing(self, with_header: bool) -> float:
-        """Clocks from a row to the next as the farm makes them."""
+    def _row_spacing(self, beat: float, with_header: bool) -> float:
+        """Clocks from a row to the next as the farm makes them, at a beat in so many clocks."""
         blocks = self.config.tile_blocks
         header = self.first_header_beats / blocks if with_header else 0
         row_beats = self.job.layout.row_beats
-        beats = (row_beats + header) * self.path.beat_cycles
-        return max(beats, row_beats * self.config.fold) / self.config.units
+        return max((row_beats + header) * beat, self._block_clocks) / self.config.units
 
-    def ranked(self, first_block_end: float, rows_ready: float) -> float:
-        """All rows are ranked, if the rankers hold up the farm in the beginning.
+    def _held_up(self, ready: float, beat: float, buffered: int) -> float:
+        """All rows are ranked, if the rankers hold up beats that then come in so many clocks each.
 
         They take the first rows at their own pace; from there on the farm is ahead by its queue.
         """
         job, config = self.job, self.config
-        ready = first_block_end + pipeline_clocks(config)
-        ready = max(ready, rows_ready - term_clocks(config))
-        spacing = self._row_spacing(with_header=False)
+        spacing = self._row_spacing(beat, with_header=False)
         held = most_held_up(job, self.rows, spacing)
         if held > config.tile_rows:
-            spacing = self._row_spacing(with_header=True)
+            spacing = self._row_spacing(beat, with_header=True)
             held = most_held_up(job, self.rows, spacing)
         taken = ready + ranking_clocks(job, held) + delay_by_chance(job, held, spacing)
         done = held / config.units + config.row_queue_blocks - 1
+        if config.terms:
+            done += OUTPUT_ROWS / job.slots / config.units
+        if done >= self.blocks:
+            return 0.0
+        left = self._clocks_left(done, beat, buffered)
+        return self.last_rows(taken + RELEASE_CLOCKS + left)
+
+    def ranked(self, first_block_end: float, rows_ready: float) -> float:
+        """All rows are ranked, if the rankers hold up the farm in the beginning.
+
+        The farm then goes on with beats that have come meanwhile, one a clock; if the memory is
+        slower, it was held up by what did not fit into the reader's buffer alone.
+        """
+        job, config = self.job, self.config
+        ready = first_block_end + pipeline_clocks(config)
+        ready = max(ready, rows_ready - term_clocks(config))
         taken_all = ready + ranking_clocks(job, self.rows) - last_row_clocks(job, self.rows)
-        ends = [taken_all + after_row_clocks(config)]
-        if done < self.blocks:
-            farm_end = taken + RELEASE_CLOCKS + self._clocks_left(done)
-            ends.append(self.last_rows(farm_end))
-        return max(ends)
+        beat = self.path.beat_cycles
+        return max(
+            taken_all + after_row_clocks(config),
+            self._held_up(ready, 1.0, 0),
+            self._held_up(ready, beat, config.outstanding_beats if beat > 1 else 0),
+        )
+
+    @property
+    def _block_clocks(self) -> float:
+        """Of the farm for a block of rows.
+
+        Short ones are under way to the row queue longer than they take; each holds a place there.
+        """
+        config = self.config
+        clocks = self.job.layout.row_beats * config.fold
+        under_way = clocks + pipeline_clocks(config) - LOAD_CLOCKS + QUEUE_CLOCKS
+        # One that begins is counted a clock later, so one place stays free.
+        return max(clocks, under_way / (config.row_queue_blocks - 1))
+
+    def _beats_before_body(self) -> int:
+        """Before the first beat of weights."""
+        hidden = 0 if self.channel else self.job.hidden_beats
+        return hidden + self.first_header_beats
+
+    def _computed_late(self, beats: int, window: int) -> float:
+        """A folded farm's last sub-beat if it waits for what comes behind the first window.
+
+        It has little work in the first window, which begins with hidden states and a header.
+        """
+        config, path = self.config, self.path
+        if window + config.max_burst > config.outstanding_beats:
+            freed = window + config.max_burst - config.outstanding_beats
+            resumed = freed + path.latency_cycles + READER_CLOCKS
+        else:
+            freed = min(self.job.hidden_beats or config.max_burst, config.max_burst)
+            resumed = freed + path.latency_cycles
+        early = min(self.body_beats, max(0, window - self._beats_before_body()))
+        work = config.fold * (self.body_beats - early)
+        if path.pause_cycles:
+            windows, left = divmod(beats - 1 - window, path.window_beats)
+            period = path.window_beats * path.drain_cycles + path.pause_cycles
+            work = max(work, windows * period + (left + 1) * path.drain_cycles)
+        return self.first_beat + resumed + FIFO_CLOCKS + work - 1
 
     def mask_ready(self, hidden_end: float) -> float:
         """First clock in which a row may be on offer with its bits of the mask."""
@@ -348,6 +323,12 @@ class Channel:
         ahead = hidden + self.image_beats
         room = int(passed + config.outstanding_beats - hidden) // config.max_burst
         ahead = min(ahead, hidden + room * config.max_burst)
+        burst = config.max_burst
+        late = ceil_div(hidden, burst) + ceil_div(ahead - hidden, burst) - self.most_outstanding
+        if late >= 0:
+            # The mask's address waits until the memory takes it.
+            before = (hidden or burst) + late * burst
+            asked = max(asked, self.first_address + self.path.latency_cycles + before)
         first = self.first_address + self.path.latency_cycles + ahead * self.path.beat_cycles
         first = max(first, asked + self.path.latency_cycles)
         words = (job.vectors - 1) * config.tile_rows // mask_word_bits(config)
@@ -360,21 +341,26 @@ class Channel:
         ready = self.farm_ready(hidden_end)
         first_body = max(header + self.first_header_beats, ready)
         beats = job.read_beats(self.channel)
-        arrived = self.first_beat + self.path.cycles(beats, self._first_window()) - 1
+        window = self._first_window()
+        # A first job comes soon after the memory's reset, which its first refresh counts from.
+        elapsed = SETUP_CYCLES + self.first_beat
+        arrived = self.first_beat + self.path.cycles(beats, window, elapsed) - 1
         if config.fold == 1:
             passed = first_body + self.image_beats - self.first_header_beats - 1
+            passed = max(passed, first_body + (self.blocks - 1) * self._block_clocks)
             stream_end = farm_end = max(arrived, passed)
             first_block = first_body + job.layout.row_beats - 1
         else:
             taken = max(first_body + FIFO_CLOCKS, ready)
             first_block = taken + config.fold * job.layout.row_beats - 1
-            computed = taken + config.fold * self.body_beats - 1
+            computed = taken + self.blocks * self._block_clocks - 1
             buffered = min(self.body_beats, config.body_fifo_beats + 2)
-            passed = max(
-                header + self.image_beats - 1, computed - config.fold * (buffered + 1)
-            )
+            passed = max(header + self.image_beats - 1, computed - config.fold * (buffered + 1))
             stream_end = max(arrived, passed)
             farm_end = max(computed, stream_end + FIFO_CLOCKS + config.fold - 1)
+            if beats > window:
+                farm_end = max(farm_end, self._computed_late(beats, window))
+                stream_end = max(stream_end, farm_end - config.fold * (buffered + 1))
         rows_ready = max(rankers_ready_clock(job), self.mask_ready(hidden_end))
         rows_end = max(self.last_rows(farm_end), self.ranked(first_block, rows_ready))
         held = rows_end - self.last_rows(farm_end)
@@ -382,6 +368,7 @@ class Channel:
             channel=self.channel,
             rows=self.rows,
             body_beats=self.body_beats,
+            farm_clocks=self.blocks * self._block_clocks,
             stream_beats=job.read_beats(self.channel) - job.mask_beats(self.channel),
             path=self.path,
             first_address=self.first_address,
@@ -392,7 +379,12 @@ class Channel:
 
 
 def channel_flows(job: Job, system: System) -> list[ChannelFlow]:
-    """The flows of all channels that have rows."""
-    channels = [Channel(job, system, number) for number in range(job.config.channels)]
-    hidden_end = channels[0].hidden_end()
-    return [channel.flow(hidden_end) for channel in channels if channel.tiles]
+    """The flows of the channels, of those that are alike only the first."""
+    first = Channel(job, system, 0)
+    hidden_end = first.hidden_end()
+    # Channels have their tiles in turn. The first one reads the hidden states, the second is the
+    # longest of the others, and the last tile may be short.
+    used = min(job.config.channels, job.layout.tiles)
+    last = (job.layout.tiles - 1) % job.config.channels
+    others = [Channel(job, system, number) for number in sorted({1, last}) if 0 < number < used]
+    return [channel.flow(hidden_end) for channel in (first, *others)]

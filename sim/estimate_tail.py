@@ -7,8 +7,9 @@ from hw.multiplier import WideMultiplier
 from hw.results import RECORD_BYTES
 from hw.trees import tree_levels
 from hw.writer import MAX_BURST
-from sim.estimate_job import Job
-from sim.estimate_stream import BURST_GAP_CLOCKS, after_row_clocks, judging_clocks
+from sim.estimate_job import Job, System
+from sim.estimate_rank import BURST_GAP_CLOCKS, after_row_clocks, judging_clocks
+from sim.memory.bandwidth import write_cycles, write_response_cycles
 
 HAND_OVER_CLOCKS = 2
 """From the clock in which all rows are known to be ranked to that of the first `drain`."""
@@ -67,11 +68,18 @@ def first_record_wait(job: Job) -> int:
     return max(1, clocks - FIRST_WORD_CLOCKS - 1)
 
 
-def write_clocks(job: Job, beats: int, word_clocks: int, response_cycles: float, first_wait: int | None = None) -> float:
+def response_cycles(job: Job, system: System, beats: int) -> float:
+    """From the last beat of a burst to its response."""
+    return write_response_cycles(system.memory, job.config.bus_bits, system.clock_hz, beats)
+
+
+def write_clocks(
+    job: Job, system: System, beats: int, word_clocks: int, first_wait: int | None = None
+) -> float:
     """From the command to write a part of the result block to the clock in which it is answered."""
     bus_bytes = job.config.bus_bytes
     words = max(1, bus_bytes // RECORD_BYTES)
-    beat_clocks = max(words * word_clocks, 1)
+    beat_clocks = max(word_clocks * bus_bytes / RECORD_BYTES, 1)
     pushed = FIRST_WORD_CLOCKS + (words - 1) * word_clocks + (bus_bytes != RECORD_BYTES)
     if first_wait is not None:
         pushed += first_wait - word_clocks
@@ -84,9 +92,13 @@ def write_clocks(job: Job, beats: int, word_clocks: int, response_cycles: float,
     sent = longest + BURST_GAP_CLOCKS
     requests = [pushed + (beats - 1) * beat_clocks + 1]
     if whole:
-        requests.append(pushed + (longest - 1) * beat_clocks + 1 + whole * sent)
+        first = pushed + (longest - 1) * beat_clocks + 1
+        requests.append(first + whole * sent)
         requests.append(pushed + (whole * longest - 1) * beat_clocks + 1 + sent)
-    return max(requests) + max(last, 2) + response_cycles + 1
+        # Or when the memory has taken the beats of all bursts before.
+        port = (system.memory, job.config.bus_bits, system.clock_hz, job.config.channels)
+        requests.append(first + longest + write_cycles(*port, whole * longest))
+    return max(requests) + max(last, 2) + response_cycles(job, system, last) + 1
 
 
 def write_port_clocks(job: Job, channel: int) -> float:
@@ -94,14 +106,12 @@ def write_port_clocks(job: Job, channel: int) -> float:
     return job.logits_beats(channel) * (1 + BURST_GAP_CLOCKS / MAX_BURST)
 
 
-def flush_clocks(job: Job, channel: int, response_cycles: float) -> float:
+def flush_clocks(job: Job, system: System, channel: int) -> float:
     """From the clock in which all rows are known to be ranked until their scores are written.
 
     What is left is the last part of a chunk of each ranker, or a whole one that just became full.
     """
     config = job.config
-    if not job.all_logits:
-        return 0.0
     rows = job.layout.channel_rows(channel)
     lanes = config.bus_bytes // LOGIT_BYTES
     left = last = 0
@@ -118,7 +128,7 @@ def flush_clocks(job: Job, channel: int, response_cycles: float) -> float:
             late += 2
         left += count * last
     first_request = late + max(left, COMMAND_CLOCKS)
-    return first_request + max(last, 2) + response_cycles
+    return first_request + max(last, 2) + response_cycles(job, system, last)
 
 
 def last_insertion_clocks(job: Job) -> int:
@@ -131,16 +141,18 @@ def last_insertion_clocks(job: Job) -> int:
     return max(0, judging + config.insert_interval - begun - HAND_OVER_CLOCKS - FIRST_ENTRY_CLOCKS)
 
 
-def tail_clocks(job: Job, response_cycles: float) -> float:
+def tail_clocks(job: Job, system: System) -> float:
     """From the clock in which all rows are known to be ranked to the job's last one."""
     config = job.config
     clocks = HAND_OVER_CLOCKS + config.all_logits
-    clocks += max(flush_clocks(job, c, response_cycles) for c in range(config.channels) if c < job.layout.tiles)
+    if job.all_logits:
+        used = range(min(config.channels, job.layout.tiles))
+        clocks += max(flush_clocks(job, system, channel) for channel in used)
     # Each command comes a clock after what it waited for was seen.
     collect, merge = entries_clocks(job), merge_clocks(job)
     wait = max(1, first_record_wait(job) - max(0, merge - collect))
     vector = max(collect, merge) + 1
-    vector += write_clocks(job, job.record_beats, record_clocks(job), response_cycles, wait) + 1
-    trailer = write_clocks(job, job.trailer_beats, 1, response_cycles) + 1
+    vector += write_clocks(job, system, job.record_beats, record_clocks(job), wait) + 1
+    trailer = write_clocks(job, system, job.trailer_beats, 1) + 1
     clocks += last_insertion_clocks(job)
     return clocks + job.vectors * vector + trailer + config.job_queue

@@ -67,6 +67,8 @@ class AxiSlave {
   void clock(const MasterPins& master);
   // One rising clock edge with the reset active: everything under way is forgotten.
   void reset(const MasterPins& master);
+  // Lets `cycles` clock cycles pass in which nobody looks at the port, all at once.
+  void skip(uint64_t cycles) { cycle_ += cycles; }
 
   const SlavePins& pins() const { return pins_; }
   const uint8_t* rdata() const { return rdata_; }

@@ -117,7 +117,9 @@ void unembed_traffic_run(const uint64_t* ports, size_t count, const TrafficOptio
                          TrafficTotals* totals) {
   std::vector<TrafficMaster> masters;
   for (size_t number = 0; number < count; ++number) {
-    masters.emplace_back(*reinterpret_cast<AxiSlave*>(ports[number]), *options, number);
+    AxiSlave& slave = *reinterpret_cast<AxiSlave*>(ports[number]);
+    slave.skip(options->skipped_cycles);
+    masters.emplace_back(slave, *options, number);
   }
   const auto run = [&](uint64_t cycles) {
     for (uint64_t cycle = 0; cycle < cycles; ++cycle) {
@@ -145,9 +147,12 @@ uint64_t unembed_traffic_read(AxiSlave* port, uint64_t address, uint32_t beats, 
     port->clock(master);
     ++latency;
   }
+  // One clock cycle more, in which the last beat is taken.
   for (uint64_t cycle = 0; cycle <= idle; ++cycle) port->clock(master);
   return latency;
 }
+
+void unembed_traffic_skip(AxiSlave* port, uint64_t cycles) { port->skip(cycles); }
 
 }  // extern "C"
 #pragma GCC visibility pop

@@ -20,6 +20,7 @@ struct TrafficOptions {
   uint64_t streams, stream_bytes;
   uint64_t write_every, write_offset;
   uint64_t seed;
+  uint64_t skipped_cycles;  // pass before all others, at once
   uint64_t warm_up_cycles, cycles;
 };
 

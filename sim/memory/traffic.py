@@ -8,6 +8,7 @@ from ctypes import c_void_p as handle
 from dataclasses import dataclass
 from fractions import Fraction
 
+from sim.memory.dram_library import exact_clock
 from sim.memory.library import Dram, load_library
 from sim.memory.model import MemoryModel
 
@@ -153,6 +154,7 @@ class _Options(Structure):
             "write_every",
             "write_offset",
             "seed",
+            "skipped_cycles",
             "warm_up_cycles",
             "cycles",
         )
@@ -192,6 +194,8 @@ def _library() -> ctypes.CDLL:
     ]
     library.unembed_traffic_read.restype = c_uint64
     library.unembed_traffic_read.argtypes = [handle, c_uint64, c_uint32, c_uint64]
+    library.unembed_traffic_skip.restype = None
+    library.unembed_traffic_skip.argtypes = [handle, c_uint64]
     return library
 
 
@@ -200,8 +204,9 @@ def default_cycles(model: MemoryModel, clock_hz) -> tuple[int, int]:
     if model.dram is None:
         return max(1000, 4 * model.latency_cycles), _IDEAL_CYCLES
     device = model.dram.device
-    interval = device.trefi * Fraction(clock_hz).limit_denominator(10**6) / device.clock_hz
-    latency = model.dram.latency_clocks / Fraction(device.clock_hz) * Fraction(clock_hz)
+    cycles_per_clock = exact_clock(clock_hz) / device.clock_hz
+    interval = device.trefi * cycles_per_clock
+    latency = model.dram.latency_clocks * cycles_per_clock
     return round(_WARM_UP_INTERVALS * interval + 4 * latency), round(_INTERVALS * interval)
 
 
@@ -212,6 +217,7 @@ def run_traffic(
     pattern: Pattern = Pattern(),
     *,
     ports: int = 1,
+    skipped_cycles: int = 0,
     warm_up_cycles: int | None = None,
     cycles: int | None = None,
 ) -> TrafficResult:
@@ -228,6 +234,8 @@ def run_traffic(
     pattern : Pattern
     ports : int
         How many; each has addresses of its own.
+    skipped_cycles : int
+        Pass before all others without being simulated; the DRAM is idle, but refreshed.
     warm_up_cycles, cycles : int, optional
         Not measured, measured. Default: `default_cycles`.
 
@@ -252,6 +260,7 @@ def run_traffic(
         write_every=pattern.write_every,
         write_offset=pattern.write_offset,
         seed=pattern.seed,
+        skipped_cycles=skipped_cycles,
         warm_up_cycles=warm_up if warm_up_cycles is None else warm_up_cycles,
         cycles=length if cycles is None else cycles,
     )
@@ -263,7 +272,7 @@ def run_traffic(
     library = _library()
     with _ports(model, bus_bits, clock_hz, ports) as handles:
         library.unembed_traffic_run(handles, ports, byref(options), totals)
-    clock = Fraction(clock_hz).limit_denominator(10**6)
+    clock = exact_clock(clock_hz)
     if model.dram is None:
         peak = Fraction(ports * bus_bits // 8)
     else:
@@ -289,7 +298,12 @@ def sequential_limit(
 
 
 def idle_latency(
-    model: MemoryModel, bus_bits: int, clock_hz: float | Fraction, row: str, size: int = 64
+    model: MemoryModel,
+    bus_bits: int,
+    clock_hz: float | Fraction,
+    row: str,
+    size: int = 64,
+    skipped_cycles: int = 0,
 ) -> int:
     """Clock cycles of a lone read, from the handshake of its address to that of its last beat.
 
@@ -302,6 +316,8 @@ def idle_latency(
         What it finds in its bank: no row, its row or another row open.
     size : int
         Bytes, a power of two up to 4096.
+    skipped_cycles : int
+        As of `run_traffic`.
 
     Raises
     ------
@@ -312,18 +328,18 @@ def idle_latency(
         raise ValueError(f"row must be one of {', '.join(ROWS)}, got {row!r}")
     beats = Pattern(burst_bytes=size).burst_beats(bus_bits)
     base = -(-model.base // BOUNDARY_BYTES) * BOUNDARY_BYTES
-    addresses = {"closed": [base], "hit": [base, base], "conflict": [base, base]}[row]
+    addresses = [base] if row == "closed" else [base, base]
     if row == "conflict" and model.dram is not None:
         addresses[1] += model.dram.row_stride(ports=1)
     # Idle for long enough to be alone, but not until the next refresh, which closes the row.
     idle = IDLE_CYCLES
     if model.dram is not None:
         device = model.dram.device
-        quarter = device.trefi * Fraction(clock_hz).limit_denominator(10**6) / device.clock_hz / 4
-        idle = int(quarter)
+        idle = int(device.trefi * exact_clock(clock_hz) / device.clock_hz / 4)
     library = _library()
     latency = 0
     with _ports(model, bus_bits, clock_hz, 1) as (port,):
+        library.unembed_traffic_skip(port, skipped_cycles)
         for address in addresses:
             latency = library.unembed_traffic_read(port, address, beats, idle)
     return latency
