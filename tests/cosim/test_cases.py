@@ -54,7 +54,14 @@ def test_cases_with_two_channels_and_everything_built(memory, tmp_path):
 
 
 @pytest.mark.parametrize("memory", ["ideal", "slow_responses"])
-@pytest.mark.parametrize("config", [ONE, TWO, EIGHT], ids=["one", "two", "eight"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(ONE, id="one"),
+        pytest.param(TWO, id="two"),
+        pytest.param(EIGHT, id="eight", marks=pytest.mark.long),
+    ],
+)
 def test_functions(config, memory, tmp_path):
     cosim.run("tests.cosim.bench_functions", config, tmp_path, memory=MEMORIES[memory], quick=True)
 
