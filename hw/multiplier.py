@@ -1,10 +1,11 @@
 """Pipelined signed multipliers that map to one DSP block each, and wider ones made of them."""
 
-from amaranth.hdl import Cat, Const, Module, Signal, signed
+from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal, Value, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.config import ceil_div
+from hw.family import is_ecp5
 from hw.trees import adder_tree, tree_levels
 
 DSP_BITS = 18
@@ -14,7 +15,8 @@ DSP_BITS = 18
 class Multiplier(wiring.Component):
     """Signed product of two operands of at most 18 bits, three clocks later, one each clock.
 
-    The three registers (operands, product, output) are those that DSP blocks offer inside.
+    The three registers (operands, product, output) are those that DSP blocks offer inside. Yosys
+    leaves them outside on the ECP5, where they cost the clock; there the block is instantiated.
 
     Members
     -------
@@ -38,6 +40,10 @@ class Multiplier(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        if is_ecp5(platform):
+            m.submodules.dsp, product = self._mult18x18d()
+            m.d.comb += self.product.eq(product)
+            return m
         a = Signal.like(self.a, reset_less=True)
         b = Signal.like(self.b, reset_less=True)
         product = Signal.like(self.product, reset_less=True)
@@ -45,6 +51,35 @@ class Multiplier(wiring.Component):
         m.d.sync += [a.eq(self.a), b.eq(self.b), product.eq(a * b), output.eq(product)]
         m.d.comb += self.product.eq(output)
         return m
+
+    def _mult18x18d(self) -> tuple[Instance, Value]:
+        """The ECP5's multiplier with all of its registers, and its product (Lattice FPGA-TN-02205).
+
+        The operands stand at its upper bits, as does the product: constant zeros below cost no
+        routing, copies of the sign above would.
+        """
+        a = Cat(Const(0, DSP_BITS - len(self.a)), self.a)
+        b = Cat(Const(0, DSP_BITS - len(self.b)), self.b)
+        product = Signal(2 * DSP_BITS, name="dsp_product")
+        ports = {}
+        for bit in range(DSP_BITS):
+            ports |= {f"i_A{bit}": a[bit], f"i_B{bit}": b[bit], f"i_C{bit}": Const(0)}
+        for bit in range(2 * DSP_BITS):
+            ports[f"o_P{bit}"] = product[bit]
+        for register in ("INPUTA", "INPUTB", "PIPELINE", "OUTPUT"):
+            ports[f"p_REG_{register}_CLK"] = "CLK0"
+        instance = Instance(
+            "MULT18X18D",
+            **ports,
+            i_CLK0=ClockSignal(),
+            i_CE0=Const(1),
+            i_RST0=Const(0),
+            i_SIGNEDA=Const(1),
+            i_SIGNEDB=Const(1),
+            i_SOURCEA=Const(0),
+            i_SOURCEB=Const(0),
+        )
+        return instance, product[2 * DSP_BITS - len(self.product) :]
 
 
 class WideMultiplier(wiring.Component):

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from amaranth.back import verilog
 
 from hw.config import HeadConfig
+from hw.family import GENERIC, Family
 from hw.head import Head
 
 MODULE = "unembed"
@@ -14,7 +15,7 @@ LINT_WAIVERS = ("WIDTHEXPAND", "WIDTHTRUNC", "CASEINCOMPLETE", "PROCASSINIT", "U
 """Warnings of ``verilator -Wall`` that come from how Yosys writes Verilog; there are no others."""
 
 _HEADER = """\
-// unembed: a language-model head, generated for
+// unembed: a language-model head, generated{target} with
 //
 {parameters}
 //
@@ -30,13 +31,17 @@ _HEADER = """\
 """
 
 
-def generate(config: HeadConfig) -> str:
-    """Verilog of the accelerator; the same text for the same configuration.
+def generate(config: HeadConfig, family: str = GENERIC) -> str:
+    """Verilog of the accelerator; the same text for the same configuration and family.
+
+    Only the generic form can be simulated without models of a vendor's blocks; the others do the
+    same clock by clock.
 
     Source locations are left out: they would differ from checkout to checkout.
     """
     fields = asdict(config)
     width = max(map(len, fields))
     parameters = "\n".join(f"//   {name:<{width}}  {int(value)}" for name, value in fields.items())
-    body = verilog.convert(Head(config), name=MODULE, emit_src=False)
-    return _HEADER.format(parameters=parameters) + body
+    target = "" if family == GENERIC else f" for the family {family}"
+    body = verilog.convert(Head(config), platform=Family(family), name=MODULE, emit_src=False)
+    return _HEADER.format(parameters=parameters, target=target) + body
