@@ -1,12 +1,16 @@
 """The entries of the top-k on their way into a result block: kept, merged, made records."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed, unsigned
-from amaranth.lib import data, memory, stream, wiring
+from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.config import MULTIPLIER_BITS, TERM_BITS, HeadConfig
 from hw.multiplier import WideMultiplier
+from hw.ram import BlockRAM
 from hw.topk import EntryLayout
+
+FEW_ENTRIES = 32
+"""So many need no block RAM."""
 
 
 class RecordLayout(data.StructLayout):
@@ -63,21 +67,19 @@ class EntryStore(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        # Entries are read when all are written: no bypass is needed for a collision.
-        m.submodules.entries = entries = memory.Memory(
-            shape=EntryLayout(config), depth=max(2, config.k), init=[], attrs={"no_rw_check": 1}
+        # Entries are read when all are written: there is no collision.
+        m.submodules.entries = entries = BlockRAM(
+            EntryLayout(config).size, config.k, "block" if config.k > FEW_ENTRIES else "auto"
         )
-        write = entries.write_port()
-        read = entries.read_port()
 
         # The worst goes to address k - 1, the best comes last and goes to address 0.
         left = Signal(range(config.k + 1))
         m.d.comb += [
             self.i.ready.eq(left != 0),
             self.complete.eq(left == 0),
-            write.addr.eq(left - 1),
-            write.data.eq(self.i.payload),
-            write.en.eq(self.i.valid & self.i.ready),
+            entries.write_address.eq(left - 1),
+            entries.write_data.eq(self.i.payload),
+            entries.write_enable.eq(self.i.valid & self.i.ready),
         ]
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [left.eq(left - 1), self.count.eq(self.count + self.i.payload.occupied)]
@@ -85,22 +87,26 @@ class EntryStore(wiring.Component):
         # The memory's output is slow, so nothing but a register follows it.
         fetched = Signal()
         advance = Signal()
-        output = Signal(EntryLayout(config), reset_less=True)
+        fetch = Signal()
+        address = Signal.like(entries.read_address)
         m.d.comb += [
             advance.eq(~self.o.valid | self.o.ready),
-            read.en.eq(self.complete & (~fetched | advance)),
-            self.o.payload.eq(output),
+            fetch.eq(self.complete & (~fetched | advance)),
+            entries.read_enable.eq(fetch),
+            entries.read_address.eq(address),
+            entries.output_enable.eq(advance),
+            self.o.payload.eq(entries.read_data),
         ]
-        with m.If(read.en):
-            m.d.sync += [fetched.eq(1), read.addr.eq(read.addr + 1)]
+        with m.If(fetch):
+            m.d.sync += [fetched.eq(1), address.eq(address + 1)]
         with m.If(advance):
-            m.d.sync += [self.o.valid.eq(fetched), output.eq(read.data)]
+            m.d.sync += self.o.valid.eq(fetched)
         with m.If(self.collect):
             m.d.sync += [
                 left.eq(self.k),
                 self.count.eq(0),
                 fetched.eq(0),
-                read.addr.eq(0),
+                address.eq(0),
                 self.o.valid.eq(0),
             ]
         return m

@@ -1,8 +1,10 @@
 """A first-in first-out buffer in RAM whose outputs come from flip-flops."""
 
 from amaranth.hdl import Module, Mux, Signal, unsigned
-from amaranth.lib import memory, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
+
+from hw.ram import BlockRAM
 
 MEMORIES = ("block", "auto")
 
@@ -62,20 +64,14 @@ class StreamFIFO(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         # The only word ever read while it is written is one that is not there yet and is dropped.
-        # Told so, Yosys builds no bypass around the RAM.
-        attrs = {"no_rw_check": 1}
-        if self.memory == "block":
-            attrs["ram_style"] = "block"
-        m.submodules.ram = ram = memory.Memory(
-            shape=unsigned(self.width), depth=self.depth, init=[], attrs=attrs
-        )
-        write = ram.write_port()
-        read = ram.read_port()
+        m.submodules.ram = ram = BlockRAM(self.width, self.depth, self.memory)
 
         stored = Signal(range(self.depth + 1))  # words in the RAM, not yet read
         readable = Signal()  # stored != 0
         writable = Signal(init=1)  # stored != depth
         fetched = Signal()  # the RAM's output register holds a word
+        write_address = Signal(range(max(2, self.depth)))
+        read_address = Signal.like(write_address)
         push = Signal()
         pop = Signal()
         take = Signal()
@@ -88,14 +84,18 @@ class StreamFIFO(wiring.Component):
             advance.eq(~self.o.valid | self.o.ready),
             fetch.eq(~fetched | advance),
             pop.eq(fetch & readable),
-            write.en.eq(push),
-            write.data.eq(self.i.payload),
-            read.en.eq(fetch),
+            ram.write_enable.eq(push),
+            ram.write_data.eq(self.i.payload),
+            ram.write_address.eq(write_address),
+            ram.read_enable.eq(fetch),
+            ram.read_address.eq(read_address),
+            ram.output_enable.eq(advance),
+            self.o.payload.eq(ram.read_data),
         ]
         with m.If(push):
-            m.d.sync += write.addr.eq(self._after(write.addr))
+            m.d.sync += write_address.eq(self._after(write_address))
         with m.If(pop):
-            m.d.sync += read.addr.eq(self._after(read.addr))
+            m.d.sync += read_address.eq(self._after(read_address))
 
         # The flags are kept beside the counter so that no comparison follows a flip-flop.
         with m.If(push & ~pop):
@@ -111,12 +111,10 @@ class StreamFIFO(wiring.Component):
         with m.Elif(take & ~push):
             m.d.sync += self.level.eq(self.level - 1)
 
-        output = Signal(self.width, reset_less=True)
         with m.If(fetch):
             m.d.sync += fetched.eq(readable)
         with m.If(advance):
-            m.d.sync += [self.o.valid.eq(fetched), output.eq(read.data)]
-        m.d.comb += self.o.payload.eq(output)
+            m.d.sync += self.o.valid.eq(fetched)
         return m
 
     def _after(self, address):

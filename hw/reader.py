@@ -7,6 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import RESP_OKAY, drive_constant_pins, read_master_members
+from hw.buffer import StreamBuffer
 from hw.burst import BURST_LAYOUT, BurstPlanner, segment_layout
 from hw.config import HeadConfig
 from hw.fifo import StreamFIFO
@@ -48,7 +49,7 @@ class Reader(wiring.Component):
     memory port is never blocked, and a slow consumer throttles the requests alone. Bursts are
     incrementing, of whole beats, at most ``config.max_burst`` long, and never cross 4 KiB.
 
-    A beat is on `o` three clocks after its R handshake, at up to one per clock. An address is
+    A beat is on `o` four clocks after its R handshake, at up to one per clock. An address is
     requested every two clocks at best, four clocks after its command. No AXI output depends on an
     AXI input in the same clock.
 
@@ -120,6 +121,8 @@ class Reader(wiring.Component):
         m.submodules.planner = planner = BurstPlanner(config.bus_bits, BEATS_BITS, config.max_burst)
         draining = Signal()
         m.submodules.fifo = fifo = ResetInserter(draining)(StreamFIFO(config.bus_bits, room_beats))
+        # `o.ready` comes late, and the RAMs of the FIFO lie far apart.
+        m.submodules.buffer = buffer = ResetInserter(draining)(StreamBuffer(config.bus_bits))
         drive_constant_pins(m, self, "ar", config.bus_bits)
 
         # Abort. Requests made are not withdrawn; their beats are taken and dropped. What the block
@@ -189,10 +192,9 @@ class Reader(wiring.Component):
             self.rready.eq(1),
             fifo.i.valid.eq(own_beat),
             fifo.i.payload.eq(self.rdata),
-            self.o.valid.eq(fifo.o.valid),
-            self.o.payload.eq(fifo.o.payload),
-            fifo.o.ready.eq(self.o.ready),
         ]
+        wiring.connect(m, fifo.o, buffer.i)
+        wiring.connect(m, buffer.o, wiring.flipped(self.o))
 
         m.d.comb += [
             self.beat.eq(self.rvalid),

@@ -1,0 +1,61 @@
+"""A buffer that cuts the handshake of a stream in two."""
+
+from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+
+class StreamBuffer(wiring.Component):
+    """Two words in registers; `i.ready` and `o.valid` come from flip-flops.
+
+    A word is on `o` a clock after its transfer on `i`, one a clock. `o.ready` reaches no more than
+    the four flip-flops that say which register is next: a late one costs nothing, however wide the
+    words are.
+
+    Parameters
+    ----------
+    width : int
+        Bits of a word.
+
+    Members
+    -------
+    i, o : streams of `width` bits
+    """
+
+    def __init__(self, width: int):
+        if width < 1:
+            raise ValueError(f"width must be at least 1, got {width}")
+        self.width = width
+        words = stream.Signature(unsigned(width))
+        super().__init__({"i": In(words), "o": Out(words)})
+
+    def elaborate(self, platform):
+        m = Module()
+        words = [Signal(self.width, name=f"word{n}", reset_less=True) for n in range(2)]
+        write_second = Signal()
+        read_second = Signal()
+        push = Signal()
+        pop = Signal()
+        empty = Signal(init=1)
+        full = Signal()
+        m.d.comb += [
+            self.i.ready.eq(~full),
+            self.o.valid.eq(~empty),
+            self.o.payload.eq(Mux(read_second, words[1], words[0])),
+            push.eq(self.i.valid & ~full),
+            pop.eq(~empty & self.o.ready),
+        ]
+        # Each register takes what comes until it is its turn to be kept.
+        with m.If(~full & ~write_second):
+            m.d.sync += words[0].eq(self.i.payload)
+        with m.If(~full & write_second):
+            m.d.sync += words[1].eq(self.i.payload)
+        m.d.sync += [
+            write_second.eq(write_second ^ push),
+            read_second.eq(read_second ^ pop),
+        ]
+        with m.If(push & ~pop):
+            m.d.sync += [empty.eq(0), full.eq(~empty)]
+        with m.Elif(pop & ~push):
+            m.d.sync += [full.eq(0), empty.eq(~full)]
+        return m
