@@ -1,6 +1,6 @@
 """Cuts a segment of memory into AXI bursts."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -69,7 +69,11 @@ class BurstPlanner(wiring.Component):
 
         working = Signal()
         reached = Signal()  # the second clock of a burst
-        position = Signal(ADDRESS_BITS - self.size, reset_less=True)  # in beats
+        # In beats; the carry into its upper part, the page, comes a clock late, which is in time.
+        position = Signal(ADDRESS_BITS - self.size, reset_less=True)
+        offset = position[: self.page_bits]
+        page = position[self.page_bits :]
+        next_page = Signal()
         remaining = Signal(self.beats_bits, reset_less=True)
         m.d.comb += [
             self.command.ready.eq(~working),
@@ -81,7 +85,7 @@ class BurstPlanner(wiring.Component):
         tail = Signal(tail_bits, reset_less=True)  # remaining beats minus one, if `near`
         near = Signal(reset_less=True)
         room = Signal(self.page_bits)
-        m.d.comb += room.eq(~position[: self.page_bits])
+        m.d.comb += room.eq(~offset)
         longest = self.max_burst - 1
         m.d.sync += [
             reach.eq(Mux(room < longest, room, longest) if longest else 0),
@@ -97,6 +101,8 @@ class BurstPlanner(wiring.Component):
             last.eq(near & (tail <= reach)),
             self.o.payload.eq(burst),
         ]
+        with m.If(next_page):
+            m.d.sync += [page.eq(page + 1), next_page.eq(0)]
         # The data path moves whenever it may, valid or not: its enables, which reach far, come from
         # a few flip-flops.
         with m.If(~working):
@@ -108,7 +114,7 @@ class BurstPlanner(wiring.Component):
         with m.Elif(reached & ~self.o.valid):
             m.d.comb += step.eq(1)
             m.d.sync += [
-                position.eq(position + reach + 1),
+                Cat(offset, next_page).eq(offset + reach + 1),
                 remaining.eq(remaining - reach - 1),
                 working.eq(~last),
             ]
@@ -117,7 +123,7 @@ class BurstPlanner(wiring.Component):
             m.d.sync += [
                 self.o.valid.eq(step),
                 burst.address.eq(position << self.size),
-                burst.len.eq(Mux(last, tail, reach)),
+                burst.len.eq(Mux(last, tail[:reach_bits], reach)),
             ]
         with m.Elif(self.o.ready):
             m.d.sync += self.o.valid.eq(0)

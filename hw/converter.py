@@ -83,23 +83,48 @@ class WidthConverter(wiring.Component):
         return m
 
     def _narrow(self, m):
+        if self.with_first:
+            self._narrow_from_first(m)
+            return
+        # The words are shifted out of a register, so that few flip-flops say whether the next beat
+        # is wanted: `ready` reaches far.
+        words = Signal(self.in_bits, reset_less=True)
+        left = Signal(range(self.ratio), reset_less=True)
+        last = Signal(reset_less=True)  # left == 0
+        m.d.comb += [
+            self.i.ready.eq(~self.o.valid | (self.o.ready & last)),
+            self.o.payload.eq(words[: self.out_bits]),
+        ]
+        with m.If(self.i.ready):
+            m.d.sync += [
+                self.o.valid.eq(self.i.valid),
+                words.eq(self.i.payload.data),
+                left.eq(self.i.payload.words),
+                last.eq(self.i.payload.words == 0),
+            ]
+        with m.Elif(self.o.ready):
+            m.d.sync += [
+                words.eq(words >> self.out_bits),
+                left.eq(left - 1),
+                last.eq(left == 1),
+            ]
+
+    def _narrow_from_first(self, m):
         index = Signal(range(self.ratio))
         last = Signal()
         advance = Signal()
+        begun = Signal()
         output = Signal(self.out_bits, reset_less=True)
-        word = index
-        if self.with_first:
-            begun = Signal()
-            word = Signal.like(index)
-            m.d.comb += word.eq(Mux(begun, index, self.i.payload.first))
-            with m.If(advance & self.i.valid):
-                m.d.sync += begun.eq(~last)
+        word = Signal.like(index)
         m.d.comb += [
+            word.eq(Mux(begun, index, self.i.payload.first)),
             last.eq(word == self.i.payload.words),
             advance.eq(~self.o.valid | self.o.ready),
             self.i.ready.eq(last & advance),
             self.o.payload.eq(output),
         ]
+        with m.If(advance & self.i.valid):
+            m.d.sync += begun.eq(~last)
         with m.If(advance):
             m.d.sync += [
                 self.o.valid.eq(self.i.valid),

@@ -113,8 +113,11 @@ class FinishControl(wiring.Component):
             self.write.payload.address.eq(address),
             self.write.payload.beats.eq(Mux(trailer, trailer_beats(config), self.record_beats)),
         ]
+        # The sum has a clock to itself: `next_vector` follows at least two clocks later.
+        following = Signal.like(address)
+        m.d.sync += following.eq(address + (self.record_beats << size))
         with m.If(next_vector):
-            m.d.sync += address.eq(address + (self.record_beats << size))
+            m.d.sync += address.eq(following)
 
         # A job ends when the one before is acknowledged.
         end = "HOLD" if config.job_queue else "END"
@@ -134,6 +137,8 @@ class FinishControl(wiring.Component):
                     m.d.sync += self.drain_vector.eq(self.drain_vector + 1)
                     m.next = otherwise
 
+        # From a flip-flop, since it reaches far: high in the state CLEAR.
+        m.d.sync += self.clear.eq(0)
         with m.FSM(name="finish") as fsm:
             m.d.comb += self.idle.eq(fsm.ongoing("IDLE"))
             with m.State("IDLE"), m.If(self.hand_over):
@@ -161,10 +166,12 @@ class FinishControl(wiring.Component):
                 go_on("COMMAND_TRAILER", "DRAIN")
             # After a failure: the place of the records is left out, when its size is known.
             with state("SETTLE"):
+                m.next = "ADD"
+            with state("ADD"):
                 m.next = "SKIP"
             with state("SKIP"):
                 m.d.comb += next_vector.eq(1)
-                go_on("COMMAND_TRAILER", "SKIP")
+                go_on("COMMAND_TRAILER", "ADD")
             with state("COMMAND_TRAILER"):
                 m.d.comb += [self.write.valid.eq(1), trailer.eq(1)]
                 with m.If(self.write.ready):
@@ -178,9 +185,10 @@ class FinishControl(wiring.Component):
             with m.State("ABORT"):
                 m.d.comb += self.write_abort.eq(1)
                 with m.If(self.write_idle.all()):
+                    m.d.sync += self.clear.eq(1)
                     m.next = "CLEAR"
             with m.State("CLEAR"):
-                m.d.comb += [self.write_abort.eq(1), self.clear.eq(1)]
+                m.d.comb += self.write_abort.eq(1)
                 m.d.sync += failure.eq(Status.RESET)
                 m.next = "END"
             with m.State("END"):

@@ -89,11 +89,19 @@ class HiddenLoader(wiring.Component):
             m.d.comb += [
                 converter.i.payload.data.eq(self.i.payload),
                 converter.i.payload.words.eq(per_beat - 1),
+                converter.i.valid.eq(self.i.valid),
+                self.i.ready.eq(converter.i.ready),
                 expected.eq(self.beats * per_beat),
             ]
         else:
+            # Nothing holds a beat up here: it takes a clock for its way.
+            beat = Signal(config.bus_bits, reset_less=True)
+            valid = Signal()
+            m.d.sync += [beat.eq(self.i.payload), valid.eq(self.i.valid & ~self.restart)]
             m.d.comb += [
-                converter.i.payload.eq(self.i.payload),
+                converter.i.payload.eq(beat),
+                converter.i.valid.eq(valid),
+                self.i.ready.eq(1),
                 expected.eq(self.beats >> log2(bits // config.bus_bits)),
             ]
 
@@ -101,8 +109,6 @@ class HiddenLoader(wiring.Component):
         vector = Signal(range(max(2, config.batch)))
         loaded = Signal()
         m.d.comb += [
-            converter.i.valid.eq(self.i.valid),
-            self.i.ready.eq(converter.i.ready),
             converter.o.ready.eq(1),
             self.write.address.eq(written),
             self.write.data.eq(converter.o.payload),

@@ -12,6 +12,7 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed, unsigne
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.buffer import StreamBuffer
 from hw.config import MULTIPLIER_BITS, HeadConfig, ceil_div, log2
 from hw.converter import WidthConverter
 from hw.counters import COUNTER_BITS, counter_names
@@ -115,15 +116,18 @@ class ResultBuffer(wiring.Component):
         words_max = record_beats(config, config.k) * records_per_beat
         index = Signal(range(max(words_max, trailer_words(config) // 2) + 1))
         end = Signal.like(index)
-        sending, trailer, chosen, valid = Signal(), Signal(), Signal(), Signal()
+        sending, trailer, chosen = Signal(), Signal(), Signal()
         is_count, is_record = Signal(), Signal()
-        word = Signal(RECORD_BITS, reset_less=True)
+        # Whether there is room for a word reaches far back, and comes from a flip-flop.
+        m.submodules.buffer = buffer = StreamBuffer(RECORD_BITS)
+        word = buffer.o.payload
         room, missing, step = Signal(), Signal(), Signal()
         m.d.comb += [
-            room.eq(~valid | converter.i.ready),
+            room.eq(buffer.i.ready),
             step.eq(room & ~missing),
             records.ready.eq(chosen & is_record & room),
-            converter.i.valid.eq(valid),
+            converter.i.valid.eq(buffer.o.valid),
+            buffer.o.ready.eq(converter.i.ready),
         ]
         if config.channels > 1 or config.bound:
             m.d.comb += missing.eq(chosen & is_record & ~records.valid)
@@ -143,11 +147,10 @@ class ResultBuffer(wiring.Component):
         if config.logsumexp:
             m.d.comb += first_word[32:].eq(Cat(self.lse.exponent, self.lse.sum))
         counter_pair = self._counter_pair(m, index, step)
-        with m.If(room):
-            m.d.sync += [
-                valid.eq(chosen & ~missing),
-                word.eq(Mux(trailer, counter_pair, Mux(is_count, first_word, record))),
-            ]
+        m.d.comb += [
+            buffer.i.valid.eq(chosen & ~missing),
+            buffer.i.payload.eq(Mux(trailer, counter_pair, Mux(is_count, first_word, record))),
+        ]
         with m.If(step):
             m.d.sync += [
                 chosen.eq(sending),

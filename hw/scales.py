@@ -1,6 +1,6 @@
 """The buffer between the headers of the image and the scale multipliers."""
 
-from amaranth.hdl import Module, unsigned
+from amaranth.hdl import Module, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -27,7 +27,7 @@ class ScaleBuffer(wiring.Component):
     holds the scales of a largest header and all those that the beats in flight still need: the
     header of tile t + 1 neither waits for tile t nor overwrites it.
 
-    A word is valid on `o` at most 5 clocks after its beat was taken on `i`.
+    A word is valid on `o` at most 6 clocks after its beat was taken on `i`.
 
     Parameters
     ----------
@@ -61,14 +61,19 @@ class ScaleBuffer(wiring.Component):
         )
         if words_per_beat(config) > 1:
             m.submodules.queue = queue = StreamFIFO(self.i.payload.shape().size, beats)
+            # A beat takes a clock for its way to the RAMs, which lie far apart.
+            beat = Signal(len(queue.i.payload), reset_less=True)
+            valid = Signal()
             m.d.comb += [
-                queue.i.payload.eq(self.i.payload.as_value()),
-                queue.i.valid.eq(self.i.valid),
-                self.i.ready.eq(queue.i.ready),
+                queue.i.payload.eq(beat),
+                queue.i.valid.eq(valid),
+                self.i.ready.eq(~valid | queue.i.ready),
                 converter.i.payload.as_value().eq(queue.o.payload),
                 converter.i.valid.eq(queue.o.valid),
                 queue.o.ready.eq(converter.i.ready),
             ]
+            with m.If(self.i.ready):
+                m.d.sync += [valid.eq(self.i.valid), beat.eq(self.i.payload.as_value())]
             wiring.connect(m, converter.o, wiring.flipped(self.o))
         else:
             # Joined before they are queued: a folded farm takes words in consecutive clocks.

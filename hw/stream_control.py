@@ -176,6 +176,8 @@ class StreamControl(wiring.Component):
                     m.d.sync += resetting.eq(1)
                     m.next = "ABORT"
 
+        # From a flip-flop, since it reaches far: high in the state CLEAR.
+        m.d.sync += self.clear.eq(0)
         with m.FSM(name="stream") as fsm:
             m.d.comb += self.idle.eq(fsm.ongoing("IDLE"))
             with m.State("IDLE"):
@@ -234,9 +236,9 @@ class StreamControl(wiring.Component):
                 with m.If(self.soft_reset):
                     m.d.sync += resetting.eq(1)
                 with m.If(drained):
+                    m.d.sync += self.clear.eq(1)
                     m.next = "CLEAR"
             with m.State("CLEAR"):
-                m.d.comb += self.clear.eq(1)
                 if config.all_logits:
                     m.d.comb += self.write_abort.eq(self.write_logits)
                 with m.If(resetting):

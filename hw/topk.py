@@ -11,6 +11,7 @@ from hw.topk_engine import (
     fill_layout,
     operation_layout,
 )
+from hw.trees import is_less
 
 
 def candidate_members(config: HeadConfig) -> dict:
@@ -147,13 +148,13 @@ class TopK(wiring.Component):
         free = Signal()
         recent = Signal(interval - 1)
         starts = ~(entry.valid | recent[:-1].any())
-        not_better = root[term_bits:] >= candidate[term_bits:]
+        better = is_less(root[term_bits:], candidate[term_bits:])
         if interval == 6:
             # The comparison is registered as well, so rows are judged in every second clock.
             judged = Signal(reset_less=True)
-            m.d.sync += judged.eq(not_better)
+            m.d.sync += judged.eq(better)
             starts &= ~(free & running)
-            not_better = judged
+            better = judged
         m.d.sync += recent.eq(Cat(entry.valid, recent))
         m.d.sync += free.eq(starts | filling)
 
@@ -164,7 +165,7 @@ class TopK(wiring.Component):
             key.insert(0, self.i.payload.term)
         m.d.comb += [
             self.i.ready.eq(free & running),
-            accepted.eq(pending & free & ~not_better),
+            accepted.eq(pending & free & better),
         ]
         with m.If(filling):
             m.d.sync += [pending.eq(0), candidate.eq(0)]

@@ -8,6 +8,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.topk_store import EarlyPairStore, PairStore
+from hw.trees import is_less
 
 EARLY_PAIRS = 64
 """A level of so many pairs is in block RAM: distributed RAM would take more LUTs than an engine."""
@@ -170,39 +171,35 @@ class SiftEngine(wiring.Component):
         key = Signal(self.key_bits, reset_less=True)
         pair = Signal(data.ArrayLayout(self.key_bits, 2))
 
-        # The comparisons are registered before they move keys. `pair` holds still until the move.
+        # The comparisons are registered before they move keys, as they leave the carry chains.
+        # `pair` holds still until the move.
         compared = pair
         if self.interval == 6:
             compared = Signal.like(pair, name="compared", reset_less=True)
             m.d.sync += compared.eq(pair)
         rank, *ranks = (value[self.carried_bits :] for value in (key, *compared))
-        # In this polarity the carry chains end in the registers.
-        right_least = Signal(reset_less=True)
-        m.d.sync += right_least.eq(ranks[0] >= ranks[1])
-        passing = [rank >= ranks[0], rank >= ranks[1]]
+        left_less = Signal(reset_less=True)
+        m.d.sync += left_less.eq(is_less(ranks[0], ranks[1]))
+        right_least = Signal()
+        m.d.comb += right_least.eq(~left_less)
+        less = [is_less(rank, ranks[0]), is_less(rank, ranks[1])]
         if self.levels[0].first == 0:
             # An only child, on the right.
-            m.d.sync += right_least.eq(1)
-            passing[0] = 0
-        goes_on = Signal(reset_less=True)
-        if self.interval == 6:
-            # Here the comparison has the clock for itself, so there is time to conclude.
-            m.d.sync += goes_on.eq(passing[0] | passing[1])
-            with m.If(self.fill.active):
-                m.d.sync += goes_on.eq(0)
-        else:
-            passes = Signal(2, reset_less=True)
-            m.d.sync += passes.eq(Cat(passing))
-            with m.If(self.fill.active):
-                m.d.sync += passes.eq(0)
-            m.d.comb += goes_on.eq(passes.any())
+            m.d.sync += left_less.eq(0)
+            less[0] = 1
+        stays = Signal(2, reset_less=True)
+        m.d.sync += stays.eq(Cat(less))
+        with m.If(self.fill.active):
+            m.d.sync += stays.eq(0b11)
+        goes_on = Signal()
+        m.d.comb += goes_on.eq(~stays.all())
         least = Signal(self.key_bits)
         m.d.comb += least.eq(Mux(goes_on, Mux(right_least, compared[1], compared[0]), key))
 
         decided = Cat(phase[step * n - 1] for n in range(1, len(self.levels) + 1))
         for n in range(1, length):
-            stays = goes_on if n % step == 0 else 1
-            m.d.sync += phase[n].eq(phase[n - 1] & stays)
+            survives = goes_on if n % step == 0 else 1
+            m.d.sync += phase[n].eq(phase[n - 1] & survives)
         m.d.sync += phase[0].eq(self.i.valid)
         with m.If(self.i.load | self.fill.active):
             m.d.sync += key.eq(self.i.key)

@@ -1,4 +1,4 @@
-"""Balanced adder trees with a register per level."""
+"""Sums and comparisons in carry chains."""
 
 from collections.abc import Sequence
 
@@ -27,3 +27,12 @@ def adder_tree(m: Module, terms: Sequence[Value], name: str) -> Value:
         terms = sums
         level += 1
     return terms[0]
+
+
+def is_less(a: Value, b: Value) -> Value:
+    """``a < b`` of unsigned values of one width, as the sign of their difference.
+
+    A register of it lies at the end of the carry chain. The carry that `<` gives would leave the
+    chain on the ECP5 and come to its register over a LUT elsewhere: 1 to 2 ns more.
+    """
+    return (a - b)[-1]

@@ -5,6 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import RESP_OKAY, drive_constant_pins, write_master_members
+from hw.buffer import StreamBuffer
 from hw.burst import BurstPlanner, segment_layout
 from hw.config import HeadConfig
 from hw.fifo import StreamFIFO
@@ -75,6 +76,9 @@ class Writer(wiring.Component):
         clear = Signal()
         # Two bursts, so that one fills while the other is sent.
         m.submodules.fifo = fifo = ResetInserter(clear)(StreamFIFO(config.bus_bits, 2 * MAX_BURST))
+        # WREADY comes late, and the RAMs of the FIFO lie far apart.
+        m.submodules.buffer = buffer = ResetInserter(clear)(StreamBuffer(config.bus_bits))
+        wiring.connect(m, fifo.o, buffer.i)
         drive_constant_pins(m, self, "aw", config.bus_bits)
 
         # Abort: what the block holds is cleared a clock later, from flip-flops, since that reaches
@@ -94,6 +98,12 @@ class Writer(wiring.Component):
         ]
         m.d.sync += draining.eq(self.abort | (draining & (pending != 0)))
 
+        # Beats here, those in the buffer included.
+        held = Signal(range(2 * MAX_BURST + 5))
+        m.d.sync += held.eq(held + (fifo.i.valid & fifo.i.ready) - self.beat)
+        with m.If(clear):
+            m.d.sync += held.eq(0)
+
         request = Signal()
         address = Signal.like(self.awaddr, reset_less=True)
         burst_len = Signal.like(self.awlen, reset_less=True)
@@ -103,7 +113,7 @@ class Writer(wiring.Component):
             self.awlen.eq(burst_len),
             request.eq(
                 planner.o.valid
-                & (fifo.level > burst.len)
+                & (held > burst.len)
                 & ~self.awvalid
                 & ~sending
                 & (pending != MAX_PENDING)
@@ -122,13 +132,13 @@ class Writer(wiring.Component):
 
         left = Signal(range(MAX_BURST), reset_less=True)  # beats after this one
         m.d.comb += [
-            self.wdata.eq(fifo.o.payload),
+            self.wdata.eq(buffer.o.payload),
             self.wstrb.eq(~0),
             self.wlast.eq(left == 0),
             # The newest beat may still be on its way to the FIFO's output when a burst of one
             # begins; behind a first beat the others follow without a gap.
-            self.wvalid.eq(sending & fifo.o.valid),
-            fifo.o.ready.eq(sending & self.wready),
+            self.wvalid.eq(sending & buffer.o.valid),
+            buffer.o.ready.eq(sending & self.wready),
             self.beat.eq(self.wvalid & self.wready),
         ]
         with m.If(request):
@@ -139,7 +149,7 @@ class Writer(wiring.Component):
         m.d.comb += [
             self.bready.eq(1),
             self.error.eq(self.bvalid & (self.bresp != RESP_OKAY)),
-            self.idle.eq(~planner.busy & (fifo.level == 0) & (pending == 0)),
+            self.idle.eq(~planner.busy & (held == 0) & (pending == 0)),
         ]
         m.d.sync += pending.eq(pending + request - self.bvalid)
         return m
