@@ -1,6 +1,6 @@
 """Cuts a segment of memory into AXI bursts."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -93,7 +93,9 @@ class BurstPlanner(wiring.Component):
             near.eq(~remaining[tail_bits:].any()),
         ]
 
-        # Second clock.
+        # Second clock. Minus the beats of the burst is the complement of `reach`: one carry chain.
+        minus_burst = Signal(signed(reach_bits + 1))
+        m.d.comb += minus_burst.eq(~Cat(reach, Const(0, 1)))
         last = Signal()
         step = Signal()
         burst = Signal(BURST_LAYOUT, reset_less=True)
@@ -114,8 +116,8 @@ class BurstPlanner(wiring.Component):
         with m.Elif(reached & ~self.o.valid):
             m.d.comb += step.eq(1)
             m.d.sync += [
-                Cat(offset, next_page).eq(offset + reach + 1),
-                remaining.eq(remaining - reach - 1),
+                Cat(offset, next_page).eq(offset - minus_burst),
+                remaining.eq(remaining + minus_burst),
                 working.eq(~last),
             ]
         m.d.sync += reached.eq(working & ~step)

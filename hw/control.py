@@ -131,8 +131,9 @@ class JobControl(wiring.Component):
             first.finish_idle.eq(second.idle),
             self.write_abort.eq(first.write_abort | second.write_abort),
             self.idle.eq(first.idle & second.idle),
-            self.reset_done.eq(self.soft_reset & self.idle),
         ]
+        # A pulse from a flip-flop. Nothing begins while the soft reset is on.
+        m.d.sync += self.reset_done.eq(self.soft_reset & self.idle & ~self.reset_done)
         for name in ("hand_over", "failure", "quiet", "result_address", "k", "vectors", "bank"):
             m.d.comb += getattr(second, name).eq(getattr(first, name))
         either = first.clear | second.clear

@@ -144,8 +144,7 @@ class WidthConverter(wiring.Component):
         ]
         with m.If(self.i.ready):
             m.d.sync += self.o.valid.eq(self.i.valid & (index == self.ratio - 1))
+            # What is no word is overwritten by the next one.
+            m.d.sync += output.word_select(index, self.in_bits).eq(self.i.payload)
             with m.If(self.i.valid):
-                m.d.sync += [
-                    index.eq(index + 1),
-                    output.word_select(index, self.in_bits).eq(self.i.payload),
-                ]
+                m.d.sync += index.eq(index + 1)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from amaranth.hdl import Module, Mux, ResetInserter, Signal, unsigned
+from amaranth.hdl import Module, Mux, ResetInserter, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -202,8 +202,11 @@ class Reader(wiring.Component):
             self.address.eq(self.arvalid & self.arready),
             self.address_wait.eq(self.arvalid & ~self.arready),
         ]
+        # One carry chain: an address adds `arlen` and a carry, which a beat takes away.
+        difference = Signal(signed(len(self.arlen) + 1))
+        m.d.comb += difference.eq(Mux(self.address, self.arlen, -self.beat))
         m.d.sync += self.outstanding_beats.eq(
-            self.outstanding_beats + Mux(self.address, self.arlen + 1, 0) - self.beat
+            self.outstanding_beats + difference + (self.address & ~self.beat)
         )
 
         begun = Signal()

@@ -100,6 +100,18 @@ class Unpacker(wiring.Component):
             words = self.header.payload.words
             m.d.comb += words.eq(Mux(header_last, words_left - 1, per_beat - 1))
         load_terms, next_terms = self._terms(m)
+        # What ends with a beat is known from flip-flops. Those of the plan and of the tiles are a
+        # clock late: there is a clock between a plan and its use, and a tile takes two or more.
+        one_slice, one_full_block, one_last_block = Signal(), Signal(), Signal()
+        slices_last, blocks_last = Signal(), Signal()
+        tiles_last, tiles_next_last = Signal(), Signal()
+        m.d.sync += [
+            one_slice.eq(plan.row_beats == 1),
+            one_full_block.eq(plan.full_blocks == 1),
+            one_last_block.eq(plan.last_blocks == 1),
+            tiles_last.eq(tiles_left == 1),
+            tiles_next_last.eq(tiles_left == 2),
+        ]
         state_left = Signal(range(state_beats(config, config.max_dim) + 1))
         vectors_left = Signal(range(config.batch + 1))
 
@@ -110,12 +122,17 @@ class Unpacker(wiring.Component):
                 words_left.eq(header_words * beats_per_word),
                 blocks_left.eq(blocks),
                 slices_left.eq(plan.row_beats),
+                slices_last.eq(one_slice),
+                blocks_last.eq(Mux(last, one_last_block, one_full_block)),
                 load_terms(blocks),
             ]
 
         def load_first():
             return [tiles_left.eq(plan.tiles), load_tile(plan.tiles == 1)]
 
+        # A clock late, when the first tile has been loaded from the complete plan.
+        planned = Signal()
+        m.d.sync += planned.eq(self.plan_ready)
         with m.FSM(name="section"):
             with m.State("DONE"):
                 m.d.comb += self.i.ready.eq(1)
@@ -130,10 +147,10 @@ class Unpacker(wiring.Component):
                             m.d.sync += vectors_left.eq(self.vectors)
                         m.next = "HIDDEN"
             if self.channel == 0:
-                self._unpack_hidden(m, transfer, load_first, state_left, vectors_left)
+                self._unpack_hidden(m, transfer, load_first, planned, state_left, vectors_left)
             with m.State("PLAN"):
                 m.d.sync += load_first()
-                with m.If(self.plan_ready):
+                with m.If(planned):
                     m.next = "HEADER"
                     if self.channel > 0:
                         with m.If(plan.tiles == 0):
@@ -148,26 +165,25 @@ class Unpacker(wiring.Component):
             with m.State("BODY"):
                 m.d.comb += [self.body.valid.eq(self.i.valid), self.i.ready.eq(self.body.ready)]
                 with m.If(transfer):
-                    m.d.sync += slices_left.eq(slices_left - 1)
-                    with m.If(slices_left == 1):
+                    m.d.sync += [slices_left.eq(slices_left - 1), slices_last.eq(slices_left == 2)]
+                    with m.If(slices_last):
                         m.d.sync += [
                             slices_left.eq(plan.row_beats),
+                            slices_last.eq(one_slice),
                             blocks_left.eq(blocks_left - 1),
+                            blocks_last.eq(blocks_left == 2),
                         ]
-                        with m.If(blocks_left == 1):
-                            m.d.sync += [tiles_left.eq(tiles_left - 1), load_tile(tiles_left == 2)]
+                        with m.If(blocks_last):
+                            m.d.sync += [tiles_left.eq(tiles_left - 1), load_tile(tiles_next_last)]
                             m.next = "HEADER"
-                            with m.If(tiles_left == 1):
+                            with m.If(tiles_last):
                                 m.d.sync += self.done.eq(1)
                                 m.next = "DONE"
         return m
 
-    def _unpack_hidden(self, m, transfer, load_first, state_left, vectors_left):
+    def _unpack_hidden(self, m, transfer, load_first, planned, state_left, vectors_left):
         """States HIDDEN and PARAMETERS: for each vector its state and its parameters."""
         config = self.config
-        # A clock late, when the first tile has been loaded from the complete plan.
-        planned = Signal()
-        m.d.sync += planned.eq(self.plan_ready)
         m.d.comb += self.hidden.payload.eq(self.i.payload)
 
         def begin_image():
