@@ -141,17 +141,20 @@ class Reader(wiring.Component):
         # nothing is requested or buffered. A request is subtracted in the first clock of its
         # ARVALID, before the planner's next burst can be compared.
         room = Signal(range(room_beats + 1), init=room_beats)
-        all_free = room[-1]
+        # `o.ready` comes late: what is taken is added a clock later.
         reserve = Signal()
         taken = Signal()
+        all_free = room[-1] | ((room == room_beats - 1) & taken)
         length = Signal(len(room))  # beats minus one: its complement is minus the beats
         m.d.comb += [
-            taken.eq(self.o.valid & self.o.ready),
             length.eq(self.arlen),
         ]
-        m.d.sync += room.eq(room + Mux(reserve, ~length, 0) + taken)
+        m.d.sync += [
+            taken.eq(self.o.valid & self.o.ready),
+            room.eq(room + Mux(reserve, ~length, 0) + taken),
+        ]
         with m.If(draining & drained):
-            m.d.sync += room.eq(room_beats)
+            m.d.sync += [room.eq(room_beats), taken.eq(0)]
 
         request = Signal()
         free = Signal()

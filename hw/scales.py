@@ -60,20 +60,25 @@ class ScaleBuffer(wiring.Component):
             with_first=words_per_beat(config) > 1 and scales_begin_anywhere(config),
         )
         if words_per_beat(config) > 1:
-            m.submodules.queue = queue = StreamFIFO(self.i.payload.shape().size, beats)
-            # A beat takes a clock for its way to the RAMs, which lie far apart.
+            m.submodules.queue = queue = StreamFIFO(self.i.payload.shape().size, beats + 4)
+            # A beat takes a clock for its way to the RAMs, which lie far apart. `ready` comes from
+            # a flip-flop: three beats may be taken before it tells that the level has risen.
             beat = Signal(len(queue.i.payload), reset_less=True)
             valid = Signal()
+            room = Signal()
             m.d.comb += [
                 queue.i.payload.eq(beat),
                 queue.i.valid.eq(valid),
-                self.i.ready.eq(~valid | queue.i.ready),
+                self.i.ready.eq(room),
                 converter.i.payload.as_value().eq(queue.o.payload),
                 converter.i.valid.eq(queue.o.valid),
                 queue.o.ready.eq(converter.i.ready),
             ]
-            with m.If(self.i.ready):
-                m.d.sync += [valid.eq(self.i.valid), beat.eq(self.i.payload.as_value())]
+            m.d.sync += [
+                valid.eq(self.i.valid & room),
+                beat.eq(self.i.payload.as_value()),
+                room.eq(queue.level <= beats),
+            ]
             wiring.connect(m, converter.o, wiring.flipped(self.o))
         else:
             # Joined before they are queued: a folded farm takes words in consecutive clocks.
