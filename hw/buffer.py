@@ -22,6 +22,8 @@ class StreamBuffer(wiring.Component):
     i, o : streams of `width` bits
     """
 
+    LATENCY = 1
+
     def __init__(self, width: int):
         if width < 1:
             raise ValueError(f"width must be at least 1, got {width}")

@@ -8,10 +8,12 @@ from amaranth.lib.wiring import In, Out
 class WidthConverter(wiring.Component):
     """Cuts words into narrower ones or joins them to wider ones, least significant part first.
 
-    Narrowing gives a word per clock without gaps, one clock after its beat is offered. The beat is
-    taken together with its last valid word, so its payload needs no register here. Widening takes
-    a word per clock and offers the wide word in the clock after its last part was taken; while
-    that one waits, nothing is taken. Equal widths are wired through.
+    Narrowing gives a word per clock without gaps. A beat is taken into a register and its words
+    follow, the first one a clock later; the next beat is taken together with the last of them.
+    With `with_first` a beat has no register: its first word is on `o` one clock after the beat is
+    offered, and the beat is taken when its last one is about to follow. Widening takes a word per
+    clock and offers the wide word in the clock after its last part was taken; while that one
+    waits, nothing is taken. Equal widths are wired through.
 
     Parameters
     ----------

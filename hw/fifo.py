@@ -42,6 +42,9 @@ class StreamFIFO(wiring.Component):
         A parameter is out of its range.
     """
 
+    LATENCY = 1 + BlockRAM.LATENCY
+    """Clocks of a word through an empty one: into the RAM, and out of it."""
+
     def __init__(self, width: int, depth: int, memory: str = "block"):
         for name, value in (("width", width), ("depth", depth)):
             if not isinstance(value, int):

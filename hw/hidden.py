@@ -15,6 +15,16 @@ def slice_bits(config: HeadConfig) -> int:
     return config.lane_width * config.hidden_bits
 
 
+def loading_clocks(config: HeadConfig) -> int:
+    """From the clock in which the last beat of a state is taken to that in which `HiddenWrite` says
+    that it is loaded.
+    """
+    words = config.bus_bits // slice_bits(config)
+    # Wide beats are cut a word a clock; others pass a register, and are joined where they are
+    # narrower than a slice.
+    return words + 1 if words > 1 else 2 + (words == 0)
+
+
 def slices(config: HeadConfig) -> int:
     """Slices that the memory holds: those of the largest hidden state, in whole beats."""
     return ceil_div(state_beats(config, config.max_dim) * config.bus_bits, slice_bits(config))

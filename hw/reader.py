@@ -17,9 +17,11 @@ BEATS_BITS = 40
 MASK_BURST = 16
 """Most beats of a burst of the mask; two of them are requested or buffered at most."""
 
-ROOM_CLOCKS = 4
-"""Clocks after that of a beat's R handshake in which its room cannot be requested again: three
-until the beat is on the reader's output, which takes it at once, and one more for the room."""
+READ_LATENCY = StreamFIFO.LATENCY + StreamBuffer.LATENCY
+"""Clocks of a beat from its R handshake to the reader's output if nothing is before it."""
+ROOM_CLOCKS = READ_LATENCY + 2
+"""Clocks after that of a beat's R handshake in which its room cannot be requested again: until the
+beat is on the reader's output, which takes it at once, and two more for the room."""
 
 
 def most_outstanding_beats(config: HeadConfig) -> int:
@@ -45,9 +47,10 @@ class Reader(wiring.Component):
     """Reads segments of memory in the order of their commands.
 
     A burst is requested only when the FIFO has room for all of it: the room is reserved when
-    ARVALID rises and freed beat by beat as `o` takes them. So RREADY is constantly high, a shared
-    memory port is never blocked, and a slow consumer throttles the requests alone. Bursts are
-    incrementing, of whole beats, at most ``config.max_burst`` long, and never cross 4 KiB.
+    ARVALID rises and freed beat by beat as `o` takes them, two clocks later. So RREADY is
+    constantly high, a shared memory port is never blocked, and a slow consumer throttles the
+    requests alone. Bursts are incrementing, of whole beats, at most ``config.max_burst`` long, and
+    never cross 4 KiB.
 
     A beat is on `o` four clocks after its R handshake, at up to one per clock. An address is
     requested every two clocks at best, four clocks after its command. No AXI output depends on an

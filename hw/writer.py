@@ -16,6 +16,9 @@ MAX_BURST = 16
 """Most beats of a burst; results are short, and a burst is buffered before it starts."""
 MAX_PENDING = 15
 """Most bursts that wait for their response."""
+PASSAGE_CLOCKS = StreamFIFO.LATENCY + StreamBuffer.LATENCY - 1
+"""From the clock in which a burst is requested because its last beat came to that beat's on the
+pins, if the beats before have gone."""
 
 
 class Writer(wiring.Component):

@@ -7,13 +7,12 @@ from math import log
 
 from hw.config import MULTIPLIER_BITS, HeadConfig
 from hw.exp2 import Exp2
+from hw.fifo import StreamFIFO
 from hw.log2 import Log2Scaler
 from hw.multiplier import WideMultiplier
 from hw.writer import MAX_BURST
 from sim.estimate_job import Job
 
-FIFO_CLOCKS = 3
-"""Through an empty `hw.fifo.StreamFIFO`: also from the pins to the reader's output."""
 ACCUMULATE_CLOCKS = 6
 """From the mantissa of a log-sum-exp's last row to its `idle`."""
 BURST_GAP_CLOCKS = 1
@@ -26,7 +25,7 @@ def term_clocks(config: HeadConfig) -> int:
     """From a row that leaves the queue to the ranker's lists."""
     if not config.terms:
         return 0
-    return WideMultiplier.latency_of(MULTIPLIER_BITS + 1) + config.terms + FIFO_CLOCKS
+    return WideMultiplier.latency_of(MULTIPLIER_BITS + 1) + config.terms + StreamFIFO.LATENCY
 
 
 def after_row_clocks(config: HeadConfig) -> int:

@@ -10,16 +10,17 @@ from math import ceil
 
 from hw.config import HeadConfig, ceil_div, is_power_of_two
 from hw.dot import DotTiming
-from hw.hidden import HiddenMemory, slice_bits
+from hw.fifo import StreamFIFO
+from hw.hidden import HiddenMemory, loading_clocks, slice_bits
 from hw.logsumexp import WINDOW
 from hw.mask import mask_word_bits
 from hw.plan import SerialMultiplier
+from hw.reader import READ_LATENCY, ROOM_CLOCKS
 from hw.stream_control import CHECK_CLOCKS, start_clocks
 from hw.terms import OUTPUT_ROWS
 from hw.topk_engine import engine_levels
 from sim.estimate_job import Job, System
 from sim.estimate_rank import (
-    FIFO_CLOCKS,
     after_row_clocks,
     delay_by_chance,
     last_row_clocks,
@@ -30,9 +31,9 @@ from sim.estimate_rank import (
 )
 from sim.memory.bandwidth import ReadBandwidth, read_bandwidth
 
-REQUEST_CLOCKS = 2
+REQUEST_CLOCKS = ROOM_CLOCKS - READ_LATENCY + 1
 """From a beat that leaves the reader to the ARVALID of the burst that takes its room."""
-READER_CLOCKS = REQUEST_CLOCKS + FIFO_CLOCKS - 1
+FIFO_CLOCKS = StreamFIFO.LATENCY
 LOAD_CLOCKS = 1
 """From a set of sums at the row queue's output to its first row on offer (`hw.rows`)."""
 QUEUE_CLOCKS = 2
@@ -124,7 +125,7 @@ class Channel:
         self.first_address = 1 + start_clocks(self.config, job.vectors, channel)
         self.path = self._path(system)
         self.most_outstanding = system.memory.max_outstanding
-        self.first_beat = self.first_address + self.path.latency_cycles + FIFO_CLOCKS
+        self.first_beat = self.first_address + self.path.latency_cycles + READ_LATENCY
 
     def _path(self, system: System) -> ReadBandwidth:
         config, job = self.config, self.job
@@ -139,7 +140,7 @@ class Channel:
             config.channels,
             burst_beats=config.max_burst,
             buffer_beats=config.outstanding_beats,
-            reader_cycles=READER_CLOCKS + (FIFO_CLOCKS if drain > 1 else 0),
+            reader_cycles=ROOM_CLOCKS + (FIFO_CLOCKS if drain > 1 else 0),
             drain_cycles=drain,
             drained_beats=queue,
             written_share=written,
@@ -170,13 +171,14 @@ class Channel:
         """Channel 0: the last beat of the hidden region leaves the reader."""
         job = self.job
         arrive = self.first_beat + self.path.cycles(job.hidden_beats) - 1
-        words = job.state_beats * self._state_words + job.parameter_beats
-        return max(arrive, self.first_beat + job.vectors * words - 1)
+        # Parameters need not wait for the words of the state's last beat.
+        last = (job.state_beats - 1) * self._state_words + 1 + job.parameter_beats
+        words = max(last, job.state_beats * self._state_words)
+        return max(arrive, self.first_beat + (job.vectors - 1) * words + last - 1)
 
     def farm_ready(self, hidden_end: float) -> float:
         """First clock in which the farm may take a beat."""
-        converted = slice_bits(self.config) != self.config.bus_bits
-        loaded = hidden_end - self.job.parameter_beats + converted + 1
+        loaded = hidden_end - self.job.parameter_beats + loading_clocks(self.config)
         if self.channel:
             if self.config.has_parameters:
                 loaded = max(loaded, hidden_end + 1)
@@ -185,10 +187,11 @@ class Channel:
 
     def header_start(self, hidden_end: float) -> float:
         """First clock in which a header beat may leave the reader."""
-        planned = plan_clock(self.job)
+        # The unpackers see it a clock late.
+        planned = plan_clock(self.job) + 1
         if self.channel:
             return max(self.first_beat, planned + 1)
-        return hidden_end + 1 if hidden_end > planned else max(hidden_end + 2, planned + 1)
+        return hidden_end + 1 if hidden_end >= planned else max(hidden_end + 2, planned + 1)
 
     # Rows.
 
@@ -293,7 +296,7 @@ class Channel:
         config, path = self.config, self.path
         if window + config.max_burst > config.outstanding_beats:
             freed = window + config.max_burst - config.outstanding_beats
-            resumed = freed + path.latency_cycles + READER_CLOCKS
+            resumed = freed + path.latency_cycles + ROOM_CLOCKS
         else:
             freed = min(self.job.hidden_beats or config.max_burst, config.max_burst)
             resumed = freed + path.latency_cycles

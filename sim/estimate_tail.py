@@ -6,7 +6,7 @@ from hw.logsumexp import WINDOW, LogSumExp
 from hw.multiplier import WideMultiplier
 from hw.results import RECORD_BYTES
 from hw.trees import tree_levels
-from hw.writer import MAX_BURST
+from hw.writer import MAX_BURST, PASSAGE_CLOCKS
 from sim.estimate_job import Job, System
 from sim.estimate_rank import BURST_GAP_CLOCKS, after_row_clocks, judging_clocks
 from sim.memory.bandwidth import write_cycles, write_response_cycles
@@ -19,7 +19,7 @@ MERGE_CLOCKS = {1: 2, 2: 3}
 """Of an entry in a tree of `hw.entries.EntryMerge`: of one level, of more."""
 STORE_CLOCKS = 3
 """From the last entry that `hw.entries.EntryStore` takes to the first one that it gives."""
-FIRST_WORD_CLOCKS = 3
+FIRST_WORD_CLOCKS = 4
 """From a command of the result block's part to its first word of 16 bytes."""
 FLUSH_CLOCKS = 5
 """From the clock in which all rows are known to be ranked until the last beats of scores reach the
@@ -98,7 +98,7 @@ def write_clocks(
         # Or when the memory has taken the beats of all bursts before.
         port = (system.memory, job.config.bus_bits, system.clock_hz, job.config.channels)
         requests.append(first + longest + write_cycles(*port, whole * longest))
-    return max(requests) + max(last, 2) + response_cycles(job, system, last) + 1
+    return max(requests) + max(last, PASSAGE_CLOCKS) + response_cycles(job, system, last) + 1
 
 
 def write_port_clocks(job: Job, channel: int) -> float:
@@ -128,7 +128,7 @@ def flush_clocks(job: Job, system: System, channel: int) -> float:
             late += 2
         left += count * last
     first_request = late + max(left, COMMAND_CLOCKS)
-    return first_request + max(last, 2) + response_cycles(job, system, last)
+    return first_request + max(last, PASSAGE_CLOCKS) + response_cycles(job, system, last)
 
 
 def last_insertion_clocks(job: Job) -> int:
