@@ -101,7 +101,7 @@ class BlockRAM(wiring.Component):
             taken = Signal(36, name=f"taken{part}")
             m.d.comb += self.read_data[bits].eq(taken[: bits.stop - bits.start])
             write = Cat(Const(0, low), self.write_address, Const(0, 14))
-            write = Cat(Const(-1, bytes_enabled), write[bytes_enabled:14])
+            write = Cat(Const((1 << bytes_enabled) - 1, bytes_enabled), write[bytes_enabled:14])
             read = Cat(Const(0, low), self.read_address, Const(0, 14))[:14]
             ports = {}
             for bit in range(14):

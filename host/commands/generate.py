@@ -12,7 +12,6 @@ from host.options import Purpose, add_hardware_options, hardware_config
 from host.output import Output, check_folder
 from host.read_buffer import read_buffer
 from hw.config import HeadConfig
-from hw.family import FAMILIES, GENERIC
 
 NAME = "generate"
 HELP = "write the Verilog of an accelerator and its register documentation"
@@ -23,13 +22,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--out", type=Path, required=True, metavar="DIR", help="folder to write to"
     )
     parser.add_argument("--json", action="store_true", help="report as JSON")
-    parser.add_argument(
-        "--family",
-        choices=FAMILIES,
-        default=GENERIC,
-        help="FPGA family whose own multipliers and memories are named in the Verilog; %(default)s "
-        "names none and is the one to simulate (default)",
-    )
     add_hardware_options(parser, Purpose.BUILD)
     add_sizing_options(parser)
 
@@ -53,12 +45,12 @@ def summary(config: HeadConfig) -> str:
     )
 
 
-def generated_files(config: HeadConfig, family: str = GENERIC) -> dict[str, str]:
-    """The files of an accelerator for a family by name; the same text each time."""
+def generated_files(config: HeadConfig) -> dict[str, str]:
+    """The files of an accelerator by name; the same text each time."""
     from hw import register_docs, verilog
 
     texts = (
-        verilog.generate(config, family),
+        verilog.generate(config),
         register_docs.markdown(config),
         register_docs.c_header(config),
         json.dumps(asdict(config), indent=2) + "\n",
@@ -93,16 +85,13 @@ def run(arguments: argparse.Namespace) -> int:
         buffer.warn()
     with stages() as progress:
         progress("generating Verilog", 0, 1)
-        files = generated_files(config, arguments.family)
+        files = generated_files(config)
         write_files(arguments.out, files)
         progress("generating Verilog", 1, 1)
     paths = [arguments.out / name for name in files]
     if arguments.json:
         sized = {} if buffer is None else {"read_buffer": buffer.as_dict()}
-        print_json(
-            {"files": list(map(str, paths)), "config": asdict(config), "family": arguments.family}
-            | sized
-        )
+        print_json({"files": list(map(str, paths)), "config": asdict(config)} | sized)
         return 0
     print(summary(config))
     if buffer is not None:

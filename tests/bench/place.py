@@ -17,7 +17,6 @@ from itertools import groupby
 from pathlib import Path
 
 from hw.config import HeadConfig
-from hw.family import ECP5
 from hw.head import head_members
 from hw.verilog import MODULE, generate
 
@@ -148,7 +147,7 @@ def main() -> None:
     )
     inputs, outputs = ports(config)
     empty = place({"wrapper.v": wrapper(inputs, outputs, "")}, arguments.speed, 1, arguments.keep)
-    sources = {"unembed.v": generate(config, ECP5), "wrapper.v": wrapper(inputs, outputs, MODULE)}
+    sources = {"unembed.v": generate(config), "wrapper.v": wrapper(inputs, outputs, MODULE)}
     runs = [
         place(sources, arguments.speed, seed, arguments.keep)
         for seed in range(1, arguments.seeds + 1)

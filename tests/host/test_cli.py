@@ -168,21 +168,6 @@ def test_the_configuration_that_generate_wrote_gives_the_same_hardware(run, tmp_
     assert json.loads(out)["config"] == json.loads(written.read_text()) | {"fold": 2}
 
 
-def test_generate_for_a_family_names_the_blocks_of_that_family(run, tmp_path):
-    options = ["--bus-bits", 64, "--max-dim", 64, "--max-rows", 64, "--max-k", 4]
-    assert run("generate", "-o", tmp_path / "any", *options)[0] == 0
-    code, out, _ = run("generate", "-o", tmp_path / "a", *options, "--family", "ecp5", "--json")
-    assert code == 0
-    assert json.loads(out)["family"] == "ecp5"
-    written = (tmp_path / "a" / "unembed.v").read_text()
-    assert "for the family ecp5" in written
-    assert "MULT18X18D" in written
-    assert "MULT18X18D" not in (tmp_path / "any" / "unembed.v").read_text()
-    code, _, err = run("generate", "-o", tmp_path / "b", *options, "--family", "ecp6")
-    assert code == 2
-    assert_one_line(without_progress(err), "--family", "ecp6", "ecp5")
-
-
 def test_generate_names_the_functions_it_builds(run, tmp_path):
     options = ["--bus-bits", 64, "--group", 32, "--width", 8, "--max-dim", 64, "--max-rows", 64]
     options += ["--max-k", 4, "--channels", 2, "--batch", 3, "--rankers", 2, "--bias", "--bound"]
