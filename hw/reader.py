@@ -126,6 +126,13 @@ class Reader(wiring.Component):
         m.submodules.fifo = fifo = ResetInserter(draining)(StreamFIFO(config.bus_bits, room_beats))
         # `o.ready` comes late, and the RAMs of the FIFO lie far apart.
         m.submodules.buffer = buffer = ResetInserter(draining)(StreamBuffer(config.bus_bits))
+        # The reader's own stream comes first: in Verilog it has the name that others share.
+        m.d.comb += [
+            self.o.valid.eq(buffer.o.valid),
+            self.o.payload.eq(buffer.o.payload),
+            buffer.o.ready.eq(self.o.ready),
+        ]
+        wiring.connect(m, fifo.o, buffer.i)
         drive_constant_pins(m, self, "ar", config.bus_bits)
 
         # Abort. Requests made are not withdrawn; their beats are taken and dropped. What the block
@@ -199,8 +206,6 @@ class Reader(wiring.Component):
             fifo.i.valid.eq(own_beat),
             fifo.i.payload.eq(self.rdata),
         ]
-        wiring.connect(m, fifo.o, buffer.i)
-        wiring.connect(m, buffer.o, wiring.flipped(self.o))
 
         m.d.comb += [
             self.beat.eq(self.rvalid),
