@@ -68,7 +68,7 @@ def add_sizing_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--memory", metavar="NAME", help=f"DRAM at the memory ports: {', '.join(DEVICES)}"
     )
-    add_clock_option(group, DEFAULT_CLOCK_MHZ)
+    add_clock_option(group, f"the board's, or {DEFAULT_CLOCK_MHZ}")
     add_dram_options(group)
 
 
@@ -114,12 +114,15 @@ def check_simulation_options(arguments: argparse.Namespace) -> None:
         raise UsageError("--latency", f"must be in 1..{HIGHEST_LATENCY}", found=arguments.latency)
 
 
-def check_sizing_options(arguments: argparse.Namespace) -> None:
-    """Raise UsageError for a memory that is unknown, or for options without one."""
+def check_sizing_options(arguments: argparse.Namespace, with_clock: bool = False) -> None:
+    """Raise UsageError for a memory that is unknown, or for options without one.
+
+    `with_clock`: the clock is of use without a memory as well.
+    """
     if arguments.memory is None:
         message = "is of use only with --memory"
         _check_no_dram(arguments, message)
-        if arguments.clock_mhz is not None:
+        if arguments.clock_mhz is not None and not with_clock:
             raise UsageError("--clock-mhz", message)
     else:
         check_dram_options(arguments)

@@ -218,12 +218,14 @@ def add_hardware_options(parser: argparse.ArgumentParser, purpose: Purpose) -> N
 def given_parameters(arguments: argparse.Namespace) -> dict[str, tuple[object, str]]:
     """Parameters that the user set: value and where it was set, by `HeadConfig` field.
 
+    They begin with those of a board (`host.boards.options.board_defaults`).
+
     Raises
     ------
     UsageError
         The parameter file cannot be read or has an unknown table or key.
     """
-    given = {}
+    given = dict(getattr(arguments, "board_parameters", {}))
     if arguments.config is not None:
         for field, value in _checked_parameters(arguments.config).items():
             given[field] = (value, f"{arguments.config}: {field}")

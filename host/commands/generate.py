@@ -1,32 +1,40 @@
-"""`unembed generate`: Verilog of an accelerator and the documentation of its registers."""
+"""`unembed generate`: Verilog of an accelerator and what a board needs to use it."""
 
 import argparse
-import json
 from dataclasses import asdict
+from fractions import Fraction
 from pathlib import Path
 
+from host.boards.board import GENERIC, Board
+from host.boards.options import add_board_option, board_defaults, chosen_board
 from host.console import print_json, stages
-from host.errors import UserError
+from host.errors import UsageError, UserError
 from host.memory_options import add_sizing_options, check_sizing_options
-from host.options import Purpose, add_hardware_options, hardware_config
+from host.options import OPTIONS, Purpose, add_hardware_options, hardware_config
 from host.output import Output, check_folder
 from host.read_buffer import read_buffer
 from hw.config import HeadConfig
+from hw.family import FAMILIES
+from hw.family import GENERIC as PORTABLE
 
 NAME = "generate"
-HELP = "write the Verilog of an accelerator and its register documentation"
+HELP = "write the Verilog of an accelerator, its registers and the files of a board"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--out", type=Path, required=True, metavar="DIR", help="folder to write to"
     )
+    add_board_option(parser, GENERIC)
+    parser.add_argument(
+        "--family",
+        choices=FAMILIES,
+        help="FPGA family whose blocks the Verilog may name (default: the board's)",
+    )
     parser.add_argument("--json", action="store_true", help="report as JSON")
     add_hardware_options(parser, Purpose.BUILD)
     add_sizing_options(parser)
 
-
-FILES = ("unembed.v", "registers.md", "registers.h", "config.json")
 
 OPTIONAL = ("bias", "bound", "mask", "all_logits", "logsumexp", "job_queue")
 
@@ -45,17 +53,40 @@ def summary(config: HeadConfig) -> str:
     )
 
 
-def generated_files(config: HeadConfig) -> dict[str, str]:
-    """The files of an accelerator by name; the same text each time."""
-    from hw import register_docs, verilog
+def verilog_family(arguments: argparse.Namespace, board: Board) -> str:
+    """The family of the Verilog; raises UsageError for one that is not the board's.
 
-    texts = (
-        verilog.generate(config),
-        register_docs.markdown(config),
-        register_docs.c_header(config),
-        json.dumps(asdict(config), indent=2) + "\n",
-    )
-    return dict(zip(FILES, texts, strict=True))
+    The portable form is for every board, and for families that have no form of their own.
+    """
+    own = board.family if board.family in FAMILIES else PORTABLE
+    family = arguments.family or own
+    if board.fpga is not None and family not in (own, PORTABLE):
+        raise UsageError(
+            "--family",
+            f"is not that of {board.name}",
+            expected=" or ".join(dict.fromkeys((own, PORTABLE))),
+            found=family,
+        )
+    return family
+
+
+def generated_files(
+    board: Board, config: HeadConfig, family: str, clock_mhz: Fraction | None
+) -> dict[str, str]:
+    """The files of an accelerator by name; see `host.boards.files.board_files`.
+
+    Raises
+    ------
+    UsageError
+        The blocks of the family cannot do what the configuration asks of them.
+    """
+    from host.boards.files import board_files  # Amaranth takes a while to load
+
+    try:
+        return board_files(board, config, family, clock_mhz)
+    except ValueError as error:
+        where = OPTIONS.get(str(error).partition(" ")[0], "--family")
+        raise UsageError(where, str(error)) from None
 
 
 def write_files(folder: Path, files: dict[str, str]) -> None:
@@ -77,23 +108,40 @@ def write_files(folder: Path, files: dict[str, str]) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    check_sizing_options(arguments)
+    board = chosen_board(arguments)
+    family = verilog_family(arguments, board)
+    check_sizing_options(arguments, with_clock=board.clock is not None)
+    if arguments.clock_mhz is None and board.clock is not None:
+        arguments.clock_mhz = Fraction(board.clock.mhz)
+    board_defaults(arguments, board)
     config = hardware_config(arguments)
-    check_folder(arguments.out, FILES)
+    check_folder(arguments.out, board.file_names)
     buffer = read_buffer(arguments, config) if arguments.memory is not None else None
     if buffer is not None:
         buffer.warn()
     with stages() as progress:
+        if board.fpga is not None:
+            progress(f"checking that it fits {board.name}", 0, 1)
+            from host.boards.fit import check_fit
+
+            check_fit(board, config)
         progress("generating Verilog", 0, 1)
-        files = generated_files(config)
+        files = generated_files(board, config, family, arguments.clock_mhz)
         write_files(arguments.out, files)
         progress("generating Verilog", 1, 1)
     paths = [arguments.out / name for name in files]
     if arguments.json:
-        sized = {} if buffer is None else {"read_buffer": buffer.as_dict()}
-        print_json({"files": list(map(str, paths)), "config": asdict(config)} | sized)
+        report = {"board": board.name, "family": family}
+        report |= {"files": list(map(str, paths)), "config": asdict(config)}
+        if board.clock is not None:
+            report["clock_mhz"] = float(arguments.clock_mhz)
+        if buffer is not None:
+            report["read_buffer"] = buffer.as_dict()
+        print_json(report)
         return 0
     print(summary(config))
+    if board.clock is not None:
+        print(f"for {board.title} at {float(arguments.clock_mhz):g} MHz")
     if buffer is not None:
         print(buffer.line())
     for path in paths:

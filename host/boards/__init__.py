@@ -1,0 +1,1 @@
+"""Boards: their facts, what fits on them, and the files that `unembed generate` writes for them."""
