@@ -49,6 +49,12 @@ class Capabilities:
     """As far as the registers tell it: what concerns timing alone is at its defaults."""
     format_word: int
 
+    @property
+    def known(self) -> dict[str, int | bool]:
+        """The parameters that the registers tell, by their name in `HeadConfig`."""
+        names = dict.fromkeys((*IMAGE_FIELDS, *SIZES, *FEATURES))
+        return {name: getattr(self.config, name) for name in names}
+
     def require(self, field: str, what: str) -> None:
         """Raise UserError unless an optional function is built.
 

@@ -69,10 +69,11 @@ class Head:
             warnings.warn(HIDDEN_8_WARNING, stacklevel=2)
         self.layout = ImageLayout(self.config, image.rows, image.dim)
         placement = place(self.config, self.layout, device, image.path)
+        self._runner = JobRunner(registers, self.capabilities, self.layout, placement)
+        self._runner.settle()
         for address, data in zip(placement.images, image.channels, strict=True):
             if data.size:
                 device.map_memory(address, data)
-        self._runner = JobRunner(registers, self.capabilities, self.layout, placement)
         self._runner.configure()
 
     @property

@@ -131,11 +131,17 @@ class JobRunner:
 
     # Preparation.
 
-    def configure(self) -> None:
-        """Write everything that stays the same from job to job, after a reset if one is needed."""
+    def settle(self) -> None:
+        """Reset the accelerator if an earlier driver has left it at work.
+
+        Until then its jobs may write to where the image is loaded next.
+        """
         control = self.registers.read("CONTROL")
         if not control & Control.IDLE or control & Control.DONE:
             self.soft_reset()
+
+    def configure(self) -> None:
+        """Write everything that stays the same from job to job."""
         write, write_wide = self.registers.write, self.registers.write_wide
         write("GIE", 1)
         write("IER", Event.DONE)

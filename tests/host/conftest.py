@@ -6,6 +6,7 @@ import pytest
 from host import cli
 
 from .command_line import HIDDEN, WEIGHTS
+from .stand_in import StandIn
 
 
 @pytest.fixture
@@ -28,3 +29,17 @@ def files(tmp_path, capsys):
     assert cli.main([str(argument) for argument in arguments]) == 0
     capsys.readouterr()
     return tmp_path
+
+
+@pytest.fixture
+def stand_in(tmp_path):
+    """Make files with a memory-mapped device behind them, which end with the test."""
+    made = []
+
+    def make(machine, **options):
+        made.append(StandIn(tmp_path, machine, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

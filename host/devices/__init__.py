@@ -1,0 +1,1 @@
+"""Devices of the host driver that are hardware."""
