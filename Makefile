@@ -4,13 +4,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUN := $(BIN)/python -m
 
-.PHONY: demo test verify sweep litedram lint bench clean
+.PHONY: demo test verify sweep litedram litex lint bench clean
 
 demo: .venv/demo
 	$(RUN) host.cli demo
 
 test: .venv/test
-	$(RUN) pytest -n auto --dist worksteal -m "not long and not sweep and not litedram"
+	$(RUN) pytest -n auto --dist worksteal -m "not long and not sweep and not litedram and not litex"
 
 # The long tests: random configurations that hold every value of every parameter, Icarus.
 verify: .venv/test
@@ -24,11 +24,15 @@ sweep: .venv/test
 litedram: .venv/test
 	$(RUN) pytest -n auto --dist worksteal -m litedram
 
+# The system of `unembed build` in simulation, over LiteX's own remote client.
+litex: .venv/litex
+	$(RUN) pytest -n auto --dist worksteal -m litex
+
 lint: .venv/test
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 
-bench: .venv/bench
+bench: .venv/litex
 	$(RUN) tests.bench.reference
 	$(RUN) tests.bench.speed
 	$(RUN) tests.bench.scaling
@@ -38,7 +42,7 @@ bench: .venv/bench
 	$(RUN) tests.bench.large
 	$(RUN) tests.bench.estimate
 	$(RUN) tests.bench.place
-	$(RUN) tests.bench.place --serving --seeds 1
+	$(RUN) tests.bench.ecpix5
 
 clean:
 	rm -rf .venv build *.egg-info
@@ -60,9 +64,9 @@ clean:
 	@touch $@
 
 .venv/test: .venv/model
-	$(RUN) pip install --disable-pip-version-check -e ".[test,demo]"
+	$(RUN) pip install --disable-pip-version-check -e ".[test,demo,synth]"
 	@touch $@
 
-.venv/bench: .venv/test
-	$(RUN) pip install --disable-pip-version-check -e ".[test,demo,bench]"
+.venv/litex: .venv/test
+	$(RUN) pip install --disable-pip-version-check -e ".[test,demo,litex]"
 	@touch $@

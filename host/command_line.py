@@ -8,13 +8,37 @@ import os
 import sys
 from typing import NoReturn
 
-from host.commands import demo, estimate, generate, inspect, memory, pack, simulate
+from host.commands import (
+    boards,
+    build,
+    demo,
+    estimate,
+    generate,
+    inspect,
+    memory,
+    pack,
+    simulate,
+    synth,
+)
+from host.commands import run as run_command
 from host.device import DeviceError
 from host.errors import UsageError, UserError
 from host.messages import say
 from sim.errors import BusError, ToolError
 
-COMMANDS = (pack, inspect, simulate, estimate, memory, generate, demo)
+COMMANDS = (
+    pack,
+    inspect,
+    simulate,
+    run_command,
+    estimate,
+    memory,
+    boards,
+    generate,
+    synth,
+    build,
+    demo,
+)
 
 OK, FAILED, USAGE = 0, 1, 2
 

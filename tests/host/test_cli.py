@@ -5,6 +5,7 @@ from contextlib import nullcontext
 
 import pytest
 
+from host.boards.board import GENERIC_FILES
 from host.commands import demo, simulate
 
 from .command_line import DIM, ROWS, assert_one_line, without_progress
@@ -148,7 +149,7 @@ def test_generate_writes_the_same_bytes_each_time(run, tmp_path):
         assert code == 0
         assert str(tmp_path / name / "unembed.v") in out
     names = {path.name for path in (tmp_path / "a").iterdir()}
-    assert names == {"unembed.v", "registers.md", "registers.h", "config.json"}
+    assert names == set(GENERIC_FILES)
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
     assert "module unembed(" in (tmp_path / "a" / "unembed.v").read_text()

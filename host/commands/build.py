@@ -1,0 +1,152 @@
+"""`unembed build`: a bitstream for a board, with all that the host needs to use it."""
+
+import argparse
+import ipaddress
+import json
+import shutil
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from rich.table import Table
+
+from host.boards.board import BOARDS
+from host.boards.fit import check_fit
+from host.boards.options import board_defaults, chosen_board
+from host.commands.generate import summary
+from host.console import print_json, print_table, stages
+from host.errors import UsageError
+from host.litex.build import BITSTREAMS, BOARD, SystemOptions, bitstream
+from host.litex.report import Report, read_report
+from host.options import Purpose, add_hardware_options, hardware_config
+from host.output import Output, check_folder
+from hw.config import HeadConfig
+
+NAME = "build"
+HELP = "build a bitstream for a board with the open tools"
+
+BRIDGES = ("uart", "ethernet")
+CLOCKS_MHZ = (50, 100)
+"""Slowest and fastest that is accepted; the PHY's PLL cannot make every clock between."""
+
+DESCRIPTIONS = ("csr.csv", "report.json", "config.json")
+FILES = (*BITSTREAMS, *DESCRIPTIONS)
+
+_DEFAULTS = SystemOptions()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--board", choices=BOARDS, required=True, help="board, see unembed boards")
+    parser.add_argument(
+        "-o", "--out", type=Path, required=True, metavar="DIR", help="folder to write to"
+    )
+    parser.add_argument(
+        "--bridge",
+        choices=BRIDGES,
+        default=_DEFAULTS.bridge,
+        help=f"how the host reaches the board (default {_DEFAULTS.bridge})",
+    )
+    parser.add_argument(
+        "--ip",
+        metavar="ADDRESS",
+        help=f"the board's, with --bridge ethernet (default {_DEFAULTS.ip_address})",
+    )
+    parser.add_argument(
+        "--clock-mhz",
+        type=int,
+        default=_DEFAULTS.clock_mhz,
+        metavar="MHZ",
+        help="clock of accelerator and memory port, at most what place and route reaches "
+        f"(default {_DEFAULTS.clock_mhz})",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=_DEFAULTS.seed,
+        metavar="N",
+        help=f"of place and route (default {_DEFAULTS.seed})",
+    )
+    parser.add_argument("--json", action="store_true", help="report as JSON")
+    add_hardware_options(parser, Purpose.BUILD)
+    # The read buffer is that of the configuration; there is no memory to choose.
+    parser.set_defaults(memory=None)
+
+
+def _system_options(arguments: argparse.Namespace) -> SystemOptions:
+    if arguments.board != BOARD:
+        raise UsageError(
+            "--board",
+            "has no open flow to a bitstream; unembed generate writes files for it",
+            expected=BOARD,
+            found=arguments.board,
+        )
+    least, most = CLOCKS_MHZ
+    if not least <= arguments.clock_mhz <= most:
+        raise UsageError(
+            "--clock-mhz", "is out of range", expected=f"{least}..{most}", found=arguments.clock_mhz
+        )
+    if arguments.seed < 0:
+        raise UsageError("--seed", "must not be negative", found=arguments.seed)
+    options = SystemOptions(
+        bridge=arguments.bridge, clock_mhz=arguments.clock_mhz, seed=arguments.seed
+    )
+    if arguments.ip is None:
+        return options
+    if arguments.bridge != "ethernet":
+        raise UsageError("--ip", "is of use with --bridge ethernet alone")
+    try:
+        address = ipaddress.IPv4Address(arguments.ip)
+    except ValueError:
+        raise UsageError("--ip", "is no IPv4 address", found=arguments.ip) from None
+    return replace(options, ip_address=str(address))
+
+
+def _write(folder: Path, built: Path, texts: dict[str, str]) -> None:
+    """Copy what was built and write texts, each file under its name when it is complete."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in FILES:
+        with Output(folder / name) as output:
+            if name in texts:
+                output.partial.write_text(texts[name], newline="\n")
+            else:
+                shutil.copyfile(built / name, output.partial)
+            output.commit()
+
+
+def _print(config: HeadConfig, report: Report, options: SystemOptions) -> None:
+    print(summary(config))
+    table = Table(box=None, pad_edge=False)
+    for column in ("", "used", "available", ""):
+        table.add_column(column, justify="left" if not column else "right")
+    for name, used in report.used.items():
+        available = report.available[name]
+        table.add_row(name, f"{used:,}", f"{available:,}", f"{100 * used / available:.1f} %")
+    print_table(table)
+    for clock in report.clocks:
+        print(f"clock {clock.net}: {clock.achieved:.1f} MHz of {clock.required:.1f} needed")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    options = _system_options(arguments)
+    board = chosen_board(arguments)
+    board_defaults(arguments, board)
+    config = hardware_config(arguments)
+    check_fit(board, config)
+    check_folder(arguments.out, FILES)
+    with stages() as progress:
+        built = bitstream(config, options, progress)
+    report = read_report(built / "nextpnr.json")
+    report.check_timing(options.seed)
+    document = report.as_dict() | {"system": asdict(options)}
+    texts = {
+        "report.json": json.dumps(document, indent=2) + "\n",
+        "config.json": json.dumps(asdict(config), indent=2) + "\n",
+    }
+    _write(arguments.out, built, texts)
+    paths = [arguments.out / name for name in FILES]
+    if arguments.json:
+        print_json(document | {"files": list(map(str, paths)), "config": asdict(config)})
+        return 0
+    _print(config, report, options)
+    for path in paths:
+        print(path)
+    return 0

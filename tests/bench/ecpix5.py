@@ -1,0 +1,80 @@
+"""The whole system on the ECPIX-5: what it uses, its clocks, and what the accelerator reads.
+
+Utilisation and clocks are of the placed bitstreams, with either bridge; the bandwidth is simulated.
+Bitstreams come from the cache where nothing has changed; anew each takes five to ten minutes.
+
+python -m tests.bench.ecpix5
+"""
+
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+
+from host.boards.board import board
+from host.console import stages
+from host.devices.litex import open_litex
+from host.driver import Head
+from host.image import save_image
+from host.litex.build import BOARD, SystemOptions, bitstream
+from host.litex.report import read_report
+from hw.config import HeadConfig
+from tests.litex.server import CommUART, served
+from tests.litex.system import CLOCK_HZ, Simulation, system
+
+BRIDGES = ("uart", "ethernet")
+LEAST_MULTIPLIERS = 32
+LEAST_BANDWIDTH = 550e6
+PEAK_BANDWIDTH = 600e6
+ROWS, DIM = 3000, 256
+
+
+def place(config: HeadConfig) -> None:
+    """Print what the system uses with each bridge."""
+    for bridge in BRIDGES:
+        options = SystemOptions(bridge=bridge)
+        with stages() as progress:
+            report = read_report(bitstream(config, options, progress) / "nextpnr.json")
+        used = ", ".join(
+            f"{count:,} of {report.available[name]:,} {name}" for name, count in report.used.items()
+        )
+        print(f"{bridge}: {used}")
+        for clock in report.clocks:
+            verdict = "met" if clock.met else "MISSED"
+            print(f"  {clock.net}: {clock.achieved:.1f} of {clock.required:.1f} MHz, {verdict}")
+
+
+def bandwidth(config: HeadConfig) -> float:
+    """Bytes per second that a job reads while it streams, simulated."""
+    built = system(config)
+    rng = np.random.default_rng(7)
+    weights = rng.integers(-128, 128, (ROWS, DIM))
+    scales = rng.integers(1, 1 << 16, (ROWS, DIM // config.group))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(Simulation(built)) as simulation,
+        served(CommUART(simulation)) as port,
+        open_litex(f"localhost:{port}", built.csr) as device,
+    ):
+        image = save_image(Path(folder) / "head.safetensors", config, weights, scales, 1e-6)
+        results = Head(device, image).run(rng.normal(size=(config.batch, DIM)), 8)
+    counters = {name: int(values[0]) for name, values in results.counters.items()}
+    cycles = sum(counters[name] for name in ("data_beats", "wait_cycles", "refused_cycles"))
+    return counters["data_beats"] * config.bus_bytes * CLOCK_HZ / cycles
+
+
+def main() -> None:
+    config = HeadConfig(**board(BOARD).defaults)
+    multipliers = config.lanes * config.batch
+    print(f"{multipliers} multipliers ({LEAST_MULTIPLIERS} required)")
+    place(config)
+    rate = bandwidth(config)
+    print(
+        f"reads {rate / 1e6:.1f} of {PEAK_BANDWIDTH / 1e6:.0f} MB/s in simulation "
+        f"({LEAST_BANDWIDTH / 1e6:.0f} required)"
+    )
+
+
+if __name__ == "__main__":
+    main()
