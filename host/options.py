@@ -110,6 +110,11 @@ PARAMETERS = (
     ),
     Parameter("job_queue", "a job may wait, and starts as the one before ends", default="no"),
     Parameter("hidden_bits", "width of a quantised hidden value", HIDDEN_BITS),
+    Parameter(
+        "dsp_pairs",
+        "two products per DSP block: weights of 4 bits, or a batch with all values of 8",
+        default="no",
+    ),
     Parameter("fold", "clocks per bus beat of weights; lanes shrink by it", FOLDS),
     Parameter("max_dim", "largest hidden width"),
     Parameter("max_rows", "largest vocabulary"),

@@ -3,6 +3,8 @@
 import operator
 from dataclasses import dataclass, fields
 
+from hw.family import WIDEST_DSP_BITS, pair_operand_bits
+
 WHOLE_ROW = 0
 """`group` value for one scale per row."""
 
@@ -116,6 +118,11 @@ class HeadConfig:
         The logarithm of the sum of exponentials of a vector's scores comes with its results.
     job_queue : bool
         The next job streams while the results of the one before are collected and written.
+    dsp_pairs : bool
+        A DSP block multiplies two factors by one that they share: the weights of two rows by a
+        hidden value where weights are narrower, otherwise the hidden values of two vectors by a
+        weight. Results are the same; each score comes a clock later. For weights of 4 bits, and
+        for batches of weights and hidden values of 8; see `Family` for what its blocks take.
     rankers : int, optional
         Stages per channel that take the scored rows one after the other, a power of two up to
         `batch`. Default: as many as keep up with a row of half of `max_dim`.
@@ -157,6 +164,7 @@ class HeadConfig:
     all_logits: bool = False
     logsumexp: bool = False
     job_queue: bool = False
+    dsp_pairs: bool = False
     rankers: int | None = None
     insert_interval: int | None = None
     max_burst: int | None = None
@@ -187,6 +195,7 @@ class HeadConfig:
         self._check_range("max_rows", 1, 2**31 - 1)
         self._check_range("k", 1, MAX_K)
         self._resolve_beat_shape()
+        self._check_pairs()
         self._resolve_interval()
         self._resolve_rankers()
         self._resolve_bursts()
@@ -232,6 +241,27 @@ class HeadConfig:
             raise ValueError(
                 f"fold must be at most the {self.weights_per_beat} weights of a beat, "
                 f"got {self.fold}"
+            )
+
+    def _check_pairs(self):
+        if not self.dsp_pairs:
+            return
+        if self.pair_bits > WIDEST_DSP_BITS:
+            raise ValueError(
+                f"dsp_pairs must be off for weight_bits {self.weight_bits} and hidden_bits "
+                f"{self.hidden_bits}: two products take a multiplier with a port of "
+                f"{self.pair_bits} bits, DSP blocks have at most {WIDEST_DSP_BITS}"
+            )
+        if self.lane_units < self.paired_rows:
+            raise ValueError(
+                f"dsp_pairs must be off for weight_bits {self.weight_bits} and hidden_bits "
+                f"{self.hidden_bits} unless two rows or more are computed at once, got width "
+                f"{self.width} and fold {self.fold} of {self.weights_per_beat} weights per beat"
+            )
+        if self.batch < self.paired_vectors:
+            raise ValueError(
+                f"dsp_pairs must be off for weight_bits {self.weight_bits} and hidden_bits "
+                f"{self.hidden_bits} unless batch is 2 or more, got {self.batch}"
             )
 
     def _resolve_interval(self):
@@ -308,6 +338,22 @@ class HeadConfig:
     def lanes(self) -> int:
         """Multipliers of the farm."""
         return self.lane_units * self.lane_width
+
+    @property
+    def paired_rows(self) -> int:
+        """Rows that share a DSP block: 2 where pairs share a hidden value."""
+        return 2 if self.dsp_pairs and self.weight_bits < self.hidden_bits else 1
+
+    @property
+    def paired_vectors(self) -> int:
+        """Vectors that share a DSP block: 2 where pairs share a weight."""
+        return 2 if self.dsp_pairs and self.weight_bits >= self.hidden_bits else 1
+
+    @property
+    def pair_bits(self) -> int:
+        """Port of a DSP block that two products take."""
+        narrow, wide = sorted((self.weight_bits, self.hidden_bits))
+        return pair_operand_bits(narrow, wide)
 
     # Rows, columns and tiles.
 

@@ -1,19 +1,20 @@
-"""The arithmetic of one row: multipliers, adder tree, group sum, scale, row sum."""
+"""The arithmetic of one row after its products: adder tree, group sum, scale, row sum."""
 
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
-from amaranth.lib import data, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.config import HeadConfig
-from hw.multiplier import Multiplier, WideMultiplier
+from hw.lanes import LaneProducts, products_layout
+from hw.multiplier import WideMultiplier
 from hw.trees import adder_tree, tree_levels
 
 
 @dataclass(frozen=True)
 class DotTiming:
-    """Clocks from the weights at a dot unit's input to each point of its pipeline."""
+    """Clocks from the weights at the lanes' input to each point of the pipeline."""
 
     dot: int
     """A sub-beat's dot product leaves the adder tree."""
@@ -26,7 +27,7 @@ class DotTiming:
 
     @classmethod
     def of(cls, config: HeadConfig) -> "DotTiming":
-        dot = Multiplier.LATENCY + tree_levels(config.lane_width)
+        dot = LaneProducts.latency_of(config) + tree_levels(config.lane_width)
         group = dot + 1
         scaled = group + WideMultiplier.latency_of(config.dot_bits)
         return cls(dot=dot, group=group, scaled=scaled, score=scaled + 1)
@@ -78,7 +79,7 @@ class RotatingSum(wiring.Component):
 
 
 class DotUnit(wiring.Component):
-    """Scores of `fold_units` interleaved rows, `lane_width` weights a clock.
+    """Scores of `fold_units` interleaved rows, `lane_width` products a clock.
 
     It has no control of its own: the farm gives each strobe in the clock that `DotTiming` names,
     once for all units.
@@ -89,8 +90,8 @@ class DotUnit(wiring.Component):
 
     Members
     -------
-    weights, hidden : In(ArrayLayout)
-        Signed values of a sub-beat.
+    products : In(ArrayLayout)
+        Those of a sub-beat, ``LaneProducts.latency_of(config)`` clocks behind its weights.
     group_enable, group_first : In
         At `DotTiming.dot`: a dot product is there, it begins a group.
     scale : In
@@ -105,8 +106,7 @@ class DotUnit(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "weights": In(data.ArrayLayout(signed(config.weight_bits), config.lane_width)),
-                "hidden": In(data.ArrayLayout(signed(config.hidden_bits), config.lane_width)),
+                "products": In(products_layout(config)),
                 "group_enable": In(1),
                 "group_first": In(1),
                 "scale": In(config.scale_bits),
@@ -119,12 +119,7 @@ class DotUnit(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        products = []
-        for lane in range(config.lane_width):
-            multiplier = Multiplier(config.weight_bits, config.hidden_bits)
-            m.submodules[f"lane{lane}"] = multiplier
-            m.d.comb += [multiplier.a.eq(self.weights[lane]), multiplier.b.eq(self.hidden[lane])]
-            products.append(multiplier.product)
+        products = [self.products[lane] for lane in range(config.lane_width)]
         dot = adder_tree(m, products, "tree")
 
         group_total = Signal(signed(config.dot_bits), reset_less=True)

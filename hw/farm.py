@@ -11,6 +11,7 @@ from hw.dot import DotTiming, DotUnit
 from hw.fifo import StreamFIFO
 from hw.header import scale_word_bits
 from hw.hidden import HiddenMemory, hidden_slices, slices
+from hw.lanes import LaneProducts
 from hw.plan import PlanLayout
 from hw.rows import sums_layout
 
@@ -27,7 +28,8 @@ def delayed(m: Module, value, clocks: int, name: str, *, reset_less: bool = True
 class DotFarm(wiring.Component):
     """Multiplies each body beat with every hidden state, in `fold` clocks.
 
-    Each vector has `lanes` multipliers; all share the weights and the control.
+    Each vector has `lanes` multipliers, with `dsp_pairs` half of them, rounded up to whole pairs of
+    rows or vectors; all share the weights and the control.
 
     Sub-beats of a beat run over its slices of `lane_width` columns and, faster, over its sets of
     `lane_units` rows. Without folding the farm takes a beat every clock, from row to row and tile
@@ -194,18 +196,32 @@ class DotFarm(wiring.Component):
         scales = data.View(
             data.ArrayLayout(unsigned(config.scale_bits), config.lane_units), self.scales.payload
         )
+        units = {}
         for vector, index in product(range(config.batch), range(config.lane_units)):
             unit = DotUnit(config)
             name = f"unit{index}_{vector}" if config.batch > 1 else f"unit{index}"
-            m.submodules[name] = unit
+            m.submodules[name] = units[vector, index] = unit
             m.d.comb += [
-                unit.weights.eq(weights[index]),
-                unit.hidden.eq(self.hidden[vector]),
                 unit.group_enable.eq(enable),
                 unit.group_first.eq(first),
                 unit.scale.eq(scales[index]),
                 unit.row_enable.eq(row_enable),
                 unit.row_first.eq(row_first),
                 self.scores[vector][index].eq(unit.score),
+            ]
+
+        rows, vectors = config.paired_rows, config.paired_vectors
+        for vector, index in product(
+            range(0, config.batch, vectors), range(0, config.lane_units, rows)
+        ):
+            name = f"lanes{index}_{vector}" if config.batch > 1 else f"lanes{index}"
+            m.submodules[name] = lanes = LaneProducts(config)
+            m.d.comb += [lanes.weights[row].eq(weights[index + row]) for row in range(rows)]
+            # A last vector of an odd number has none beside it.
+            of_lanes = range(min(vectors, config.batch - vector))
+            m.d.comb += [lanes.hidden[way].eq(self.hidden[vector + way]) for way in of_lanes]
+            m.d.comb += [
+                units[vector + way, index + row].products.eq(lanes.products[row + way])
+                for way, row in product(of_lanes, range(rows))
             ]
         return m

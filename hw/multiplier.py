@@ -5,31 +5,42 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.config import ceil_div
-from hw.family import is_ecp5
+from hw.family import DSP_BITS, WIDEST_DSP_BITS, Family, is_ecp5
 from hw.trees import adder_tree, tree_levels
-
-DSP_BITS = 18
-"""Signed operand width that a DSP block of every supported family multiplies."""
 
 
 class Multiplier(wiring.Component):
-    """Signed product of two operands of at most 18 bits, three clocks later, one each clock.
+    """Signed product of two operands that a DSP block takes, three clocks later, one each clock.
 
     The three registers (operands, product, output) are those that DSP blocks offer inside. Yosys
     leaves them outside on the ECP5, where they cost the clock; there the block is instantiated.
+    Small operands, too, belong in DSP blocks: `use_dsp` tells Vivado, which would spend LUTs.
+
+    Parameters
+    ----------
+    a_bits : int
+        Up to 18, or as many as the wider port of a family's DSP blocks has.
+    b_bits : int
+        Up to 18.
 
     Members
     -------
     a, b : In, signed
     product : Out, signed
+
+    Raises
+    ------
+    ValueError
+        An operand is wider than any DSP block takes or, when it is elaborated, than those of the
+        family.
     """
 
     LATENCY = 3
 
     def __init__(self, a_bits: int, b_bits: int):
-        for name, bits in (("a_bits", a_bits), ("b_bits", b_bits)):
-            if not 1 <= bits <= DSP_BITS:
-                raise ValueError(f"{name} must be in 1..{DSP_BITS}, got {bits}")
+        for name, bits, most in (("a_bits", a_bits, WIDEST_DSP_BITS), ("b_bits", b_bits, DSP_BITS)):
+            if not 1 <= bits <= most:
+                raise ValueError(f"{name} must be in 1..{most}, got {bits}")
         super().__init__(
             {
                 "a": In(signed(a_bits)),
@@ -40,13 +51,18 @@ class Multiplier(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
+        if isinstance(platform, Family) and len(self.a) > platform.widest_operand_bits:
+            raise ValueError(
+                f"a_bits must be at most {platform.widest_operand_bits} on {platform.name}, "
+                f"got {len(self.a)}"
+            )
         if is_ecp5(platform):
             m.submodules.dsp, product = self._mult18x18d()
             m.d.comb += self.product.eq(product)
             return m
         a = Signal.like(self.a, reset_less=True)
         b = Signal.like(self.b, reset_less=True)
-        product = Signal.like(self.product, reset_less=True)
+        product = Signal.like(self.product, reset_less=True, attrs={"use_dsp": "yes"})
         output = Signal.like(self.product, reset_less=True)
         m.d.sync += [a.eq(self.a), b.eq(self.b), product.eq(a * b), output.eq(product)]
         m.d.comb += self.product.eq(output)

@@ -31,6 +31,23 @@ _HEADER = """\
 """
 
 
+def check_family(config: HeadConfig, family: str) -> None:
+    """Check that blocks of a family can do what a configuration asks of them.
+
+    Raises
+    ------
+    ValueError
+        There is no such family, or its DSP blocks are too narrow for two products.
+    """
+    widest = Family(family).widest_operand_bits
+    if config.dsp_pairs and config.pair_bits > widest:
+        raise ValueError(
+            f"dsp_pairs must be off for weight_bits {config.weight_bits} and hidden_bits "
+            f"{config.hidden_bits} on {family}: two products take a multiplier with a port of "
+            f"{config.pair_bits} bits, its DSP blocks have {widest}"
+        )
+
+
 def generate(config: HeadConfig, family: str = GENERIC) -> str:
     """Verilog of the accelerator; the same text for the same configuration and family.
 
@@ -38,7 +55,13 @@ def generate(config: HeadConfig, family: str = GENERIC) -> str:
     same clock by clock.
 
     Source locations are left out: they would differ from checkout to checkout.
+
+    Raises
+    ------
+    ValueError
+        See `check_family`.
     """
+    check_family(config, family)
     fields = asdict(config)
     width = max(map(len, fields))
     parameters = "\n".join(f"//   {name:<{width}}  {int(value)}" for name, value in fields.items())

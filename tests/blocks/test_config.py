@@ -38,6 +38,24 @@ from hw.config import WHOLE_ROW, HeadConfig
             r"batch \* tile_rows must be at most 65536 with a mask, got 3 \* 32768",
         ),
         ({"outstanding_bytes": 2048}, r"outstanding_bytes must be a power of two in 4096\.\."),
+        (
+            {"dsp_pairs": True},
+            r"dsp_pairs must be off for weight_bits 8 and hidden_bits 16: two products take a "
+            r"multiplier with a port of 33 bits, DSP blocks have at most 27",
+        ),
+        (
+            {"dsp_pairs": True, "weight_bits": 16, "hidden_bits": 8},
+            r"dsp_pairs must be off for weight_bits 16 and hidden_bits 8: .* of 33 bits",
+        ),
+        (
+            {"dsp_pairs": True, "weight_bits": 4, "width": 32, "fold": 4},
+            r"dsp_pairs .* unless two rows or more are computed at once, "
+            r"got width 32 and fold 4 of 128 weights per beat",
+        ),
+        (
+            {"dsp_pairs": True, "hidden_bits": 8},
+            r"dsp_pairs must be off .* unless batch is 2 or more, got 1",
+        ),
     ],
 )
 def test_values_out_of_range_are_named_with_the_allowed_set(arguments, message):
@@ -178,3 +196,17 @@ def test_rankers_keep_up_with_rows_of_half_of_the_largest_width(arguments, ranke
 )
 def test_the_slower_top_k_is_the_default_where_rows_come_slowly(arguments, interval):
     assert HeadConfig(**arguments).insert_interval == interval
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rows", "vectors"),
+    [
+        ({"weight_bits": 4, "hidden_bits": 16}, 2, 1),
+        ({"weight_bits": 4, "hidden_bits": 8, "batch": 3}, 2, 1),
+        ({"weight_bits": 8, "hidden_bits": 8, "batch": 3}, 1, 2),
+    ],
+)
+def test_pairs_share_the_wider_factor(arguments, rows, vectors):
+    config = HeadConfig(dsp_pairs=True, **arguments)
+    assert (config.paired_rows, config.paired_vectors) == (rows, vectors)
+    assert HeadConfig(**arguments).paired_rows * HeadConfig(**arguments).paired_vectors == 1

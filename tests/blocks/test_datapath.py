@@ -233,7 +233,14 @@ SHAPES = {
     "int16_in_one_unit": HeadConfig(
         bus_bits=128, weight_bits=16, hidden_bits=8, width=8, tile_rows=5, max_dim=70, max_rows=30
     ),
-}
+    "pairs_of_rows": HeadConfig(
+        bus_bits=64, weight_bits=4, width=1, tile_rows=16, max_dim=20, max_rows=50, dsp_pairs=True
+    ),
+    "pairs_of_vectors": HeadConfig(
+        bus_bits=64, hidden_bits=8, width=2, tile_rows=8, max_dim=40, max_rows=50, batch=2,
+        dsp_pairs=True,
+    ),
+}  # fmt: skip
 
 OPTIONS = {
     "batch": {"batch": 3},

@@ -7,7 +7,9 @@ from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.family import Family
 from hw.multiplier import Multiplier, WideMultiplier
+from hw.multiplier_pair import MultiplierPair
 from hw.trees import adder_tree, tree_levels
 from tests.blocks.streams import simulate
 
@@ -35,9 +37,38 @@ def run_multiplier(dut, latency, a_bits, b_bits):
     assert got == [a * b for a, b in pairs]
 
 
-@pytest.mark.parametrize(("a_bits", "b_bits"), [(4, 8), (8, 16), (16, 16), (18, 18), (1, 1)])
+@pytest.mark.parametrize(
+    ("a_bits", "b_bits"), [(4, 8), (8, 16), (16, 16), (18, 18), (27, 18), (1, 1)]
+)
 def test_products_are_exact_one_each_clock(a_bits, b_bits):
     run_multiplier(Multiplier(a_bits, b_bits), Multiplier.LATENCY, a_bits, b_bits)
+
+
+@pytest.mark.parametrize(("bits", "shared_bits"), [(4, 8), (4, 16), (8, 8), (1, 1)])
+def test_pairs_that_share_a_factor_are_exact_one_each_clock(bits, shared_bits):
+    rng = random.Random(f"{bits} {shared_bits}")
+    factors = operands(bits, rng, 3)
+    triples = [
+        (first, second, shared)
+        for first in factors
+        for second in factors
+        for shared in operands(shared_bits, rng, 3)
+    ]
+    dut = MultiplierPair(bits, shared_bits)
+    got = []
+
+    async def bench(ctx):
+        for index in range(len(triples) + dut.LATENCY):
+            first, second, shared = triples[min(index, len(triples) - 1)]
+            ctx.set(dut.first, first)
+            ctx.set(dut.second, second)
+            ctx.set(dut.shared, shared)
+            if index >= dut.LATENCY:
+                got.append((ctx.get(dut.first_product), ctx.get(dut.second_product)))
+            await ctx.tick()
+
+    simulate(dut, bench)
+    assert got == [(first * shared, second * shared) for first, second, shared in triples]
 
 
 @pytest.mark.parametrize("b_bits", [8, 17])
@@ -53,9 +84,19 @@ def test_wide_operands_take_the_fewest_limbs(bits, limbs):
     assert WideMultiplier.limbs_of(bits) == limbs
 
 
-def test_operands_wider_than_a_dsp_block_are_refused():
-    with pytest.raises(ValueError, match=r"a_bits must be in 1\.\.18, got 19"):
-        Multiplier(19, 4)
+def test_operands_wider_than_any_dsp_block_are_refused():
+    with pytest.raises(ValueError, match=r"a_bits must be in 1\.\.27, got 28"):
+        Multiplier(28, 4)
+    with pytest.raises(ValueError, match=r"b_bits must be in 1\.\.18, got 19"):
+        Multiplier(4, 19)
+
+
+@pytest.mark.parametrize(("family", "most"), [("ecp5", 18), ("7series", 25), ("ultrascale+", 27)])
+def test_operands_wider_than_the_dsp_blocks_of_the_family_are_refused(family, most):
+    Multiplier(most, 18).elaborate(Family(family))
+    if most < 27:
+        with pytest.raises(ValueError, match=f"a_bits must be at most {most} on {family}, got 27"):
+            Multiplier(27, 18).elaborate(Family(family))
 
 
 class Tree(wiring.Component):

@@ -48,6 +48,7 @@ COVERED = {
     "all_logits": BOTH,
     "logsumexp": BOTH,
     "job_queue": BOTH,
+    "dsp_pairs": BOTH,
 }
 
 # How large a design is, see `_size`, decides how long it takes to build. One of `RARE` may be
@@ -124,6 +125,14 @@ def _spread(name: str) -> list:
     return order
 
 
+def _with_pairs(config: HeadConfig) -> HeadConfig:
+    """`config` with two products per DSP block, if it can be."""
+    try:
+        return replace(config, dsp_pairs=True)
+    except ValueError:
+        return config
+
+
 def setup(seed: int) -> Setup:
     """Setup `seed` of 0..COUNT-1; a large head needs a wide bus, or its jobs take too long."""
     rng = random.Random(f"configuration {seed}")
@@ -142,6 +151,7 @@ def setup(seed: int) -> Setup:
         tiles = chosen["channels"] * rng.randint(1, 3)
         blocks = min(blocks, max(1, rows // units // tiles))
         rows = max(rows, min(300, (tiles - 1) * blocks * units + rng.randint(1, blocks * units)))
+    pairs = chosen.pop("dsp_pairs")
     config = HeadConfig(
         **chosen,
         width=width,
@@ -151,6 +161,8 @@ def setup(seed: int) -> Setup:
         max_burst=rng.choice((1, 3, 16, longest)),
         outstanding_bytes=chosen["bus_bits"] // 8 * rng.choice((256, 512)),
     )
+    if pairs:
+        config = _with_pairs(config)
     latency = rng.choice((1, 7, 40, 160))
     bursts = rng.choice((1, 2, 16, 256))
     # Beats that come one by one, each after the latency, are for short jobs.
