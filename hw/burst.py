@@ -87,15 +87,20 @@ class BurstPlanner(wiring.Component):
         room = Signal(self.page_bits)
         m.d.comb += room.eq(~offset)
         longest = self.max_burst - 1
+        next_reach = Signal(reach_bits)
+        m.d.comb += next_reach.eq(Mux(room < longest, room, longest) if longest else 0)
         m.d.sync += [
-            reach.eq(Mux(room < longest, room, longest) if longest else 0),
+            reach.eq(next_reach),
             tail.eq(remaining[:tail_bits] - 1),
             near.eq(~remaining[tail_bits:].any()),
         ]
 
-        # Second clock. Minus the beats of the burst is the complement of `reach`: one carry chain.
+        # Second clock. Minus the beats of the burst is the complement of `reach`, which is there
+        # twice: nothing is before the carry chain.
         minus_burst = Signal(signed(reach_bits + 1))
-        m.d.comb += minus_burst.eq(~Cat(reach, Const(0, 1)))
+        complement = Signal(reach_bits, init=-1, reset_less=True)
+        m.d.sync += complement.eq(~next_reach)
+        m.d.comb += minus_burst.eq(Cat(complement, Const(1, 1)))
         last = Signal()
         step = Signal()
         burst = Signal(BURST_LAYOUT, reset_less=True)
@@ -116,7 +121,7 @@ class BurstPlanner(wiring.Component):
         with m.Elif(reached & ~self.o.valid):
             m.d.comb += step.eq(1)
             m.d.sync += [
-                Cat(offset, next_page).eq(offset - minus_burst),
+                Cat(offset, next_page).eq(offset + reach + 1),
                 remaining.eq(remaining + minus_burst),
                 working.eq(~last),
             ]

@@ -29,7 +29,7 @@ class RecordLayout(data.StructLayout):
 class EntryStore(wiring.Component):
     """Turns the entries of one list around: worst first in, best first out.
 
-    The first entry is on `o` three clocks after the last one was taken, then one follows a clock.
+    The first entry is on `o` four clocks after the last one was taken, then one follows a clock.
 
     Parameters
     ----------
@@ -48,7 +48,8 @@ class EntryStore(wiring.Component):
     count : Out
         Rows among the entries taken so far.
     o : Out(stream of EntryLayout)
-        While complete: the entries, best first. What follows the k-th is meaningless.
+        While complete: the entries, best first, those without a row all zeros. What follows the
+        k-th is meaningless.
     """
 
     def __init__(self, config: HeadConfig):
@@ -72,17 +73,26 @@ class EntryStore(wiring.Component):
             EntryLayout(config).size, config.k, "block" if config.k > FEW_ENTRIES else "auto"
         )
 
-        # The worst goes to address k - 1, the best comes last and goes to address 0.
+        # The worst goes to address k - 1, the best comes last and goes to address 0. An entry is
+        # written a clock after it was taken, when `left` is its address.
         left = Signal(range(config.k + 1))
+        taken = Signal()
+        entry = Signal(EntryLayout(config), reset_less=True)
         m.d.comb += [
             self.i.ready.eq(left != 0),
-            self.complete.eq(left == 0),
-            entries.write_address.eq(left - 1),
-            entries.write_data.eq(self.i.payload),
-            entries.write_enable.eq(self.i.valid & self.i.ready),
+            self.complete.eq((left == 0) & ~taken),
+            entries.write_address.eq(left),
+            entries.write_data.eq(entry),
+            entries.write_enable.eq(taken),
+        ]
+        m.d.sync += [
+            taken.eq(self.i.valid & self.i.ready),
+            entry.eq(Mux(self.i.payload.occupied, self.i.payload.as_value(), 0)),
         ]
         with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [left.eq(left - 1), self.count.eq(self.count + self.i.payload.occupied)]
+            m.d.sync += left.eq(left - 1)
+        with m.If(taken):
+            m.d.sync += self.count.eq(self.count + entry.occupied)
 
         # The memory's output is slow, so nothing but a register follows it.
         fetched = Signal()
@@ -104,6 +114,7 @@ class EntryStore(wiring.Component):
         with m.If(self.collect):
             m.d.sync += [
                 left.eq(self.k),
+                taken.eq(0),
                 self.count.eq(0),
                 fetched.eq(0),
                 address.eq(0),

@@ -1,13 +1,19 @@
 """The on-chip copies of the hidden states."""
 
+from itertools import product
+
 from amaranth.hdl import Module, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.config import HeadConfig, ceil_div, log2
 from hw.converter import WidthConverter
+from hw.copies import RegisterCopies
 from hw.plan import state_beats
 from hw.ram import BlockRAM
+
+PART_BITS = 256
+"""Bits of a slice that share an address register: 16 lanes of 16 bits."""
 
 
 def slice_bits(config: HeadConfig) -> int:
@@ -159,7 +165,7 @@ class HiddenMemory(wiring.Component):
         By vector, the signed values of the slice at `address`.
     """
 
-    LATENCY = BlockRAM.LATENCY
+    LATENCY = RegisterCopies.LATENCY + BlockRAM.LATENCY
 
     def __init__(self, config: HeadConfig):
         self.config = config
@@ -174,14 +180,21 @@ class HiddenMemory(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        for vector in range(config.batch):
-            ram = BlockRAM(slice_bits(config), slices(config))
-            m.submodules[f"ram{vector}" if config.batch > 1 else "ram"] = ram
+        # The address has many RAMs to reach, which lie as far apart as the lanes: each part has a
+        # register of its own.
+        bits = min(slice_bits(config), PART_BITS)
+        parts = slice_bits(config) // bits
+        m.submodules.addresses = addresses = RegisterCopies(len(self.address), parts * config.batch)
+        m.d.comb += addresses.i.eq(self.address)
+        for vector, part in product(range(config.batch), range(parts)):
+            ram = BlockRAM(bits, slices(config))
+            name = f"ram{vector}" if config.batch > 1 else "ram"
+            m.submodules[f"{name}_{part}" if parts > 1 else name] = ram
             m.d.comb += [
                 ram.write_address.eq(self.write.address),
-                ram.write_data.eq(self.write.data),
+                ram.write_data.eq(self.write.data.word_select(part, bits)),
                 ram.write_enable.eq(self.write.enable[vector]),
-                ram.read_address.eq(self.address),
-                self.slice[vector].as_value().eq(ram.read_data),
+                ram.read_address.eq(addresses.o[vector * parts + part]),
+                self.slice[vector].as_value().word_select(part, bits).eq(ram.read_data),
             ]
         return m

@@ -17,6 +17,7 @@ from amaranth.hdl import (
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from hw.buffer import StreamBuffer
 from hw.config import TERM_BITS, HeadConfig
 from hw.header import term_names
 from hw.logits import LOGIT_BITS
@@ -157,11 +158,13 @@ class Ranker(wiring.Component):
         ]
         if config.mask:
             connect(m, flipped(self.mask), queue.mask)
-        rows, finished = queue.o, [queue.done]
+        # Those who take the rows say so late, and far away.
+        finished = [queue.done]
+        rows = self._buffer(m, queue.o, "queue", finished)
         if config.terms:
-            terms = self._add_terms(m, queue)
-            rows = terms.o
+            terms = self._add_terms(m, rows, queue.unused)
             finished.append(terms.idle)
+            rows = self._buffer(m, terms.o, "terms", finished)
 
         row = rows.payload
         allowed = row.allowed if config.mask else Const(1)
@@ -204,11 +207,27 @@ class Ranker(wiring.Component):
             streaming | (self.clear_finish & self._is_bank(self.drain_bank, number))
         )
 
-    def _add_terms(self, m, queue):
+    def _buffer(self, m, rows, name, finished):
+        """The stream `rows` behind a buffer, which is empty in the end."""
+        buffer = StreamBuffer(rows.payload.shape().size)
+        m.submodules[f"{name}_buffer"] = ResetInserter(self.clear)(buffer)
+        buffered = stream.Signature(rows.payload.shape()).create(path=(f"{name}_rows",))
+        m.d.comb += [
+            buffer.i.payload.eq(rows.payload.as_value()),
+            buffer.i.valid.eq(rows.valid),
+            rows.ready.eq(buffer.i.ready),
+            buffered.payload.as_value().eq(buffer.o.payload),
+            buffered.valid.eq(buffer.o.valid),
+            buffer.o.ready.eq(buffered.ready),
+        ]
+        finished.append(~buffer.o.valid)
+        return buffered
+
+    def _add_terms(self, m, rows, unused):
         terms = RowTerms(self.config, self.ranker)
         m.submodules.terms = ResetInserter(self.clear)(terms)
-        connect(m, queue.o, terms.i)
-        m.d.comb += terms.drop.eq(queue.unused)
+        connect(m, rows, terms.i)
+        m.d.comb += terms.drop.eq(unused)
         for name in term_names(self.config):
             connect(m, flipped(getattr(self, name)), getattr(terms, name))
             multipliers = getattr(terms, f"{name}_multipliers")

@@ -118,12 +118,12 @@ class ResultBuffer(wiring.Component):
         end = Signal.like(index)
         sending, trailer, chosen = Signal(), Signal(), Signal()
         is_count, is_record = Signal(), Signal()
-        # Whether there is room for a word reaches far back, and comes from a flip-flop.
+        # Whether there is room for a word reaches far back: it comes from few flip-flops.
         m.submodules.buffer = buffer = StreamBuffer(RECORD_BITS)
         word = buffer.o.payload
         room, missing, step = Signal(), Signal(), Signal()
         m.d.comb += [
-            room.eq(buffer.i.ready),
+            room.eq(~buffer.i.valid | buffer.i.ready),
             step.eq(room & ~missing),
             records.ready.eq(chosen & is_record & room),
             converter.i.valid.eq(buffer.o.valid),
@@ -141,16 +141,17 @@ class ResultBuffer(wiring.Component):
 
         score = Signal(signed(64))
         m.d.comb += score.eq(getattr(records.payload, "score" if config.bound else "rank"))
-        record = Mux(is_record & records.payload.occupied, Cat(score, records.payload.id), 0)
+        record = Mux(is_record, Cat(score, records.payload.id), 0)
         first_word = Signal(RECORD_BITS)
         m.d.comb += first_word[:32].eq(count)
         if config.logsumexp:
             m.d.comb += first_word[32:].eq(Cat(self.lse.exponent, self.lse.sum))
         counter_pair = self._counter_pair(m, index, step)
-        m.d.comb += [
-            buffer.i.valid.eq(chosen & ~missing),
-            buffer.i.payload.eq(Mux(trailer, counter_pair, Mux(is_count, first_word, record))),
-        ]
+        with m.If(room):
+            m.d.sync += [
+                buffer.i.valid.eq(chosen & ~missing),
+                buffer.i.payload.eq(Mux(trailer, counter_pair, Mux(is_count, first_word, record))),
+            ]
         with m.If(step):
             m.d.sync += [
                 chosen.eq(sending),

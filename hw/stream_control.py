@@ -21,7 +21,7 @@ PLAN_SETTLE_CLOCKS = 3
 the complete plan until the unpackers have followed it."""
 
 
-CHECK_CLOCKS = 3
+CHECK_CLOCKS = 4
 """Clocks of a job up to that of `start_plan`: its arguments are checked and judged."""
 FIRST_ADDRESS_CLOCKS = 4
 """Clocks from a reader's command to its ARVALID."""
@@ -34,8 +34,8 @@ def start_clocks(config: HeadConfig, vectors: int, channel: int) -> int:
     planned = 1 + PLAN_SETTLE_CLOCKS
     if config.batch > 1:
         planned = max(planned, TilePlan.hidden_ready_clocks(config, vectors))
-    # The first channel is told to read the hidden vectors, a clock later all are to read the image.
-    return CHECK_CLOCKS + planned + FIRST_ADDRESS_CLOCKS + min(channel, 1)
+    # The first channel is told to read the hidden vectors, all two clocks later to read the image.
+    return CHECK_CLOCKS + planned + FIRST_ADDRESS_CLOCKS + 2 * min(channel, 1)
 
 
 def stream_members(config: HeadConfig) -> dict:
@@ -153,6 +153,11 @@ class StreamControl(wiring.Component):
 
         # Every check has a flip-flop; the first that fails, in the order of codes, is reported.
         faults = find_faults(m, config, job)
+        verdict = Signal(Status, reset_less=True)
+        m.d.sync += verdict.eq(Status.OK)
+        for code, fault in reversed(faults.items()):
+            with m.If(fault):
+                m.d.sync += verdict.eq(code)
         failure = self.failure
         with m.If(failure == Status.OK):
             with m.If(self.read_error.any()):
@@ -176,27 +181,34 @@ class StreamControl(wiring.Component):
                     m.d.sync += resetting.eq(1)
                     m.next = "ABORT"
 
+        # The arguments are followed while no job is here that needs them: one that begins finds its
+        # own, and their many enables do not wait for its acceptance.
+        follow = Signal()
+        with m.If(follow):
+            m.d.sync += job.eq(self.job.payload)
+
         # From a flip-flop, since it reaches far: high in the state CLEAR.
         m.d.sync += self.clear.eq(0)
         with m.FSM(name="stream") as fsm:
             m.d.comb += self.idle.eq(fsm.ongoing("IDLE"))
             with m.State("IDLE"):
                 m.d.comb += [
-                    self.job.ready.eq(~self.soft_reset & may_begin),
+                    self.job.ready.eq(~self.soft_reset & may_begin & follow),
                     self.begin.eq(self.job.valid & self.job.ready),
                 ]
-                m.d.sync += resetting.eq(0)
+                m.d.sync += [resetting.eq(0), follow.eq(1 if config.job_queue else may_begin)]
                 with m.If(self.begin):
-                    m.d.sync += [job.eq(self.job.payload), failure.eq(Status.OK), self.quiet.eq(0)]
+                    m.d.sync += [follow.eq(0), failure.eq(Status.OK), self.quiet.eq(0)]
                     m.next = "CHECK"
             with state("CHECK"):
                 m.next = "JUDGE"
             with state("JUDGE"):
+                m.next = "CONCLUDE"
+            with state("CONCLUDE"):
                 m.next = "PLAN"
-                for code, fault in reversed(faults.items()):
-                    with m.If(fault):
-                        m.d.sync += [failure.eq(code), self.quiet.eq(1)]
-                        m.next = "HAND_OVER"
+                with m.If(verdict != Status.OK):
+                    m.d.sync += [failure.eq(verdict), self.quiet.eq(1)]
+                    m.next = "HAND_OVER"
             with state("PLAN"):
                 m.d.comb += self.start_plan.eq(1)
                 m.d.sync += settle.eq(PLAN_SETTLE_CLOCKS)
@@ -262,11 +274,14 @@ class StreamControl(wiring.Component):
         image = Signal()
         left = Signal(config.channels)  # whose command has not been taken
         m.d.comb += reads[0].valid.eq(hidden | (image & (left[0] if len(reads) > 1 else 1)))
-        m.d.comb += [
-            reads[0].payload.address.eq(Mux(hidden, job.hidden_address, job.image0_address)),
-            reads[0].payload.beats.eq(
-                Mux(hidden, self.plan[0].hidden_beats, image_beats(config, job, 0))
-            ),
+        # The first channel's commands come from registers: a clock goes by between them.
+        turned = Signal()  # to the image
+        segment = Signal(reads[0].payload.shape(), reset_less=True)
+        m.d.comb += reads[0].payload.eq(segment)
+        m.d.sync += [
+            turned.eq(turned & ~self.start_plan),
+            segment.address.eq(Mux(turned, job.image0_address, job.hidden_address)),
+            segment.beats.eq(Mux(turned, image_beats(config, job, 0), self.plan[0].hidden_beats)),
         ]
         for channel in channels[1:]:
             m.d.comb += [
@@ -279,10 +294,13 @@ class StreamControl(wiring.Component):
         with state("FETCH_HIDDEN"):
             m.d.comb += hidden.eq(1)
             with m.If(reads[0].ready):
-                m.next = "FETCH_IMAGE"
+                m.d.sync += turned.eq(1)
+                m.next = "TURN"
             if config.channels > 1:
                 wanted = Cat(image_beats(config, job, channel) != 0 for channel in channels)
                 m.d.sync += left.eq(wanted)
+        with state("TURN"):
+            m.next = "FETCH_IMAGE"
         with state("FETCH_IMAGE"):
             m.d.comb += image.eq(1)
             taken = Cat(read.ready for read in reads)

@@ -112,6 +112,10 @@ class Unpacker(wiring.Component):
             tiles_last.eq(tiles_left == 1),
             tiles_next_last.eq(tiles_left == 2),
         ]
+        # A section's counters are loaded in every clock of the one before, and not at its end: that
+        # is known late. The blocks of a tile are known with its header.
+        tile_blocks = Signal.like(blocks_left)
+        tile_block_last = Signal()
         state_left = Signal(range(state_beats(config, config.max_dim) + 1))
         vectors_left = Signal(range(config.batch + 1))
 
@@ -120,15 +124,25 @@ class Unpacker(wiring.Component):
             blocks = Mux(last, plan.last_blocks, plan.full_blocks)
             return [
                 words_left.eq(header_words * beats_per_word),
-                blocks_left.eq(blocks),
+                tile_blocks.eq(blocks),
+                tile_block_last.eq(Mux(last, one_last_block, one_full_block)),
+            ]
+
+        def load_body():
+            return [
+                blocks_left.eq(tile_blocks),
+                blocks_last.eq(tile_block_last),
                 slices_left.eq(plan.row_beats),
                 slices_last.eq(one_slice),
-                blocks_last.eq(Mux(last, one_last_block, one_full_block)),
-                load_terms(blocks),
             ]
 
         def load_first():
-            return [tiles_left.eq(plan.tiles), load_tile(plan.tiles == 1)]
+            last = plan.tiles == 1
+            return [
+                tiles_left.eq(plan.tiles),
+                load_tile(last),
+                load_terms(Mux(last, plan.last_blocks, plan.full_blocks)),
+            ]
 
         # A clock late, when the first tile has been loaded from the complete plan.
         planned = Signal()
@@ -157,12 +171,14 @@ class Unpacker(wiring.Component):
                             m.d.sync += self.done.eq(1)
                             m.next = "DONE"
             with m.State("HEADER"):
+                m.d.sync += load_body()
                 m.d.comb += [self.header.valid.eq(self.i.valid), self.i.ready.eq(self.header.ready)]
                 with m.If(transfer):
                     m.d.sync += [words_left.eq(words_left - per_beat), next_terms]
                     with m.If(header_last):
                         m.next = "BODY"
             with m.State("BODY"):
+                m.d.sync += load_tile(tiles_next_last)
                 m.d.comb += [self.body.valid.eq(self.i.valid), self.i.ready.eq(self.body.ready)]
                 with m.If(transfer):
                     m.d.sync += [slices_left.eq(slices_left - 1), slices_last.eq(slices_left == 2)]
@@ -174,7 +190,8 @@ class Unpacker(wiring.Component):
                             blocks_last.eq(blocks_left == 2),
                         ]
                         with m.If(blocks_last):
-                            m.d.sync += [tiles_left.eq(tiles_left - 1), load_tile(tiles_next_last)]
+                            next_blocks = Mux(tiles_next_last, plan.last_blocks, plan.full_blocks)
+                            m.d.sync += [tiles_left.eq(tiles_left - 1), load_terms(next_blocks)]
                             m.next = "HEADER"
                             with m.If(tiles_last):
                                 m.d.sync += self.done.eq(1)

@@ -16,9 +16,10 @@ MAX_BURST = 16
 """Most beats of a burst; results are short, and a burst is buffered before it starts."""
 MAX_PENDING = 15
 """Most bursts that wait for their response."""
-PASSAGE_CLOCKS = StreamFIFO.LATENCY + StreamBuffer.LATENCY - 1
-"""From the clock in which a burst is requested because its last beat came to that beat's on the
-pins, if the beats before have gone."""
+REQUEST_CLOCKS = 2
+"""From the last beat of a burst to the clock in which the burst is requested."""
+PASSAGE_CLOCKS = StreamFIFO.LATENCY + StreamBuffer.LATENCY - REQUEST_CLOCKS
+"""From that clock to the one of that beat on the pins, if the beats before have gone."""
 
 
 class Writer(wiring.Component):
@@ -27,7 +28,7 @@ class Writer(wiring.Component):
     A burst is requested only when all of its beats are in the FIFO, so WVALID is never low inside
     it and a shared memory port is never blocked. AWVALID and WVALID wait neither for each other nor
     for the other's READY; the next burst starts when both are accepted, at best with a clock
-    between their beats.
+    between their beats, and with two behind a burst of one beat.
     Bursts are incrementing, of whole beats, at most ``min(16, config.max_burst)`` long, and never
     cross 4 KiB. BREADY is constantly high. No AXI output depends on an AXI input in the same
     clock.
@@ -107,21 +108,22 @@ class Writer(wiring.Component):
         with m.If(clear):
             m.d.sync += held.eq(0)
 
+        # Whether all beats of the burst are here is known from a flip-flop. One that is sent still
+        # counts, so that it is asked for one more meanwhile.
+        burst = planner.o.payload
+        complete = Signal()
         request = Signal()
+        m.d.sync += complete.eq(
+            planner.o.valid & (held > burst.len + sending) & ~request & (pending != MAX_PENDING)
+        )
+        with m.If(clear):
+            m.d.sync += complete.eq(0)
         address = Signal.like(self.awaddr, reset_less=True)
         burst_len = Signal.like(self.awlen, reset_less=True)
-        burst = planner.o.payload
         m.d.comb += [
             self.awaddr.eq(address),
             self.awlen.eq(burst_len),
-            request.eq(
-                planner.o.valid
-                & (held > burst.len)
-                & ~self.awvalid
-                & ~sending
-                & (pending != MAX_PENDING)
-                & ~(self.abort | draining)
-            ),
+            request.eq(complete & ~self.awvalid & ~sending & ~(self.abort | draining)),
             planner.o.ready.eq(request),
         ]
         with m.If(~self.awvalid):

@@ -5,6 +5,7 @@ Rows come in random order, so that row v enters a list of the best k with a chan
 
 from math import log
 
+from hw.buffer import StreamBuffer
 from hw.config import MULTIPLIER_BITS, HeadConfig
 from hw.exp2 import Exp2
 from hw.fifo import StreamFIFO
@@ -24,8 +25,9 @@ PARABOLIC_MAXIMUM = 0.996
 def term_clocks(config: HeadConfig) -> int:
     """From a row that leaves the queue to the ranker's lists."""
     if not config.terms:
-        return 0
-    return WideMultiplier.latency_of(MULTIPLIER_BITS + 1) + config.terms + StreamFIFO.LATENCY
+        return StreamBuffer.LATENCY
+    product = WideMultiplier.latency_of(MULTIPLIER_BITS + 1)
+    return 2 * StreamBuffer.LATENCY + product + config.terms + StreamFIFO.LATENCY
 
 
 def after_row_clocks(config: HeadConfig) -> int:

@@ -6,7 +6,7 @@ from hw.logsumexp import WINDOW, LogSumExp
 from hw.multiplier import WideMultiplier
 from hw.results import RECORD_BYTES
 from hw.trees import tree_levels
-from hw.writer import MAX_BURST, PASSAGE_CLOCKS
+from hw.writer import MAX_BURST, PASSAGE_CLOCKS, REQUEST_CLOCKS
 from sim.estimate_job import Job, System
 from sim.estimate_rank import BURST_GAP_CLOCKS, after_row_clocks, judging_clocks
 from sim.memory.bandwidth import write_cycles, write_response_cycles
@@ -17,11 +17,11 @@ FIRST_ENTRY_CLOCKS = 2
 """From `drain` to the first entry of the list."""
 MERGE_CLOCKS = {1: 2, 2: 3}
 """Of an entry in a tree of `hw.entries.EntryMerge`: of one level, of more."""
-STORE_CLOCKS = 3
+STORE_CLOCKS = 4
 """From the last entry that `hw.entries.EntryStore` takes to the first one that it gives."""
-FIRST_WORD_CLOCKS = 4
+FIRST_WORD_CLOCKS = 5
 """From a command of the result block's part to its first word of 16 bytes."""
-FLUSH_CLOCKS = 5
+FLUSH_CLOCKS = 6
 """From the clock in which all rows are known to be ranked until the last beats of scores reach the
 writer (`hw.logits`, `hw.write_arbiter`)."""
 COMMAND_CLOCKS = 2
@@ -86,15 +86,16 @@ def write_clocks(
     longest = min(MAX_BURST, job.config.max_burst)
     bursts = -(-beats // longest)
     last = beats - (bursts - 1) * longest
-    # A burst is requested a clock after its last beat came, and when the one before is sent. Which
+    # A burst is requested clocks after its last beat came, and when the one before is sent. Which
     # of the two it is changes at most once from the first burst to the last but one.
     whole = bursts - 1
     sent = longest + BURST_GAP_CLOCKS
-    requests = [pushed + (beats - 1) * beat_clocks + 1]
+    requests = [pushed + (beats - 1) * beat_clocks + REQUEST_CLOCKS]
     if whole:
-        first = pushed + (longest - 1) * beat_clocks + 1
+        first = pushed + (longest - 1) * beat_clocks + REQUEST_CLOCKS
         requests.append(first + whole * sent)
-        requests.append(pushed + (whole * longest - 1) * beat_clocks + 1 + sent)
+        last_whole = pushed + (whole * longest - 1) * beat_clocks
+        requests.append(last_whole + REQUEST_CLOCKS + sent)
         # Or when the memory has taken the beats of all bursts before.
         port = (system.memory, job.config.bus_bits, system.clock_hz, job.config.channels)
         requests.append(first + longest + write_cycles(*port, whole * longest))

@@ -7,9 +7,9 @@ from math import ceil
 from hw.config import AXI_BOUNDARY_BYTES
 from sim.memory.model import MemoryModel
 
-READER_CYCLES = 4
+READER_CYCLES = 6
 """The accelerator's share of a round trip: from a beat that leaves the reader to the request that
-takes its place, and from data on the pins to the reader's output."""
+takes its place, and from data on the pins to the reader's output (`hw.reader.ROOM_CLOCKS`)."""
 CROSSING_CYCLES = 2
 """Request and data wait for an edge of the DRAM's clock and of the port's."""
 USUAL_BURST_BEATS, LEAST_BURST_BEATS = 64, 16

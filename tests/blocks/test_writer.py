@@ -162,7 +162,8 @@ def test_segments_of_a_burst_follow_each_other_with_a_clock_between_at_most(bus_
     segments = [(start + 16 * settings.bus_bytes * number, 16) for number in range(40)]
     memory, recount = run(settings, segments)
     clocks = recount.last_beat - recount.first_beat + 1
-    assert clocks - recount.beats == len(memory.bursts) - 1
+    short = sum(burst.beats == 1 for burst in memory.bursts[:-1])
+    assert clocks - recount.beats == len(memory.bursts) - 1 + short
 
 
 def test_more_bursts_than_may_wait_for_a_response():

@@ -8,6 +8,7 @@ import pytest
 from host.driver import Head
 from host.image import save_image
 from hw.config import HeadConfig, is_power_of_two
+from hw.reader import ROOM_CLOCKS
 from sim.device import SimDevice
 from sim.memory import DEVICES, DramTiming, MemoryModel
 from sim.memory.sizing import READER_CYCLES, choose, read_path
@@ -136,6 +137,10 @@ def test_a_latency_beyond_the_largest_buffer_limits_and_says_so():
     sizing = choose(MemoryModel(latency_cycles=100_000), 512, 250e6)
     assert sizing.outstanding_bytes == 2**20
     assert sizing.limits and sizing.share == pytest.approx(2**20 / (64 * 100_020), rel=1e-6)
+
+
+def test_the_accelerators_share_of_a_round_trip_is_its_readers():
+    assert READER_CYCLES == ROOM_CLOCKS
 
 
 @pytest.mark.parametrize(("above", "share"), [(0, 1), (1, 32 / 33), (16, 32 / 48)])
