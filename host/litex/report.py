@@ -14,9 +14,6 @@ RESOURCES = {
 }
 """What nextpnr calls them, and we."""
 
-CLOCKS = {"sys_clk": "system", "udp_clk": "UDP", "eth_rx_clk": "Ethernet receive"}
-"""Nets of clocks that have a name in messages."""
-
 
 @dataclass(frozen=True)
 class Clock:
@@ -78,4 +75,4 @@ def read_report(path: Path) -> Report:
 
 def _net(name: str) -> str:
     """A net without what nextpnr puts around its name."""
-    return name.removeprefix("$glbnet$")
+    return name.removeprefix("$glbnet$").partition("$")[0]

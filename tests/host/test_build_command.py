@@ -23,7 +23,7 @@ def built(tmp_path, monkeypatch):
             "utilization": {name: {"used": n, "available": 83640} for name, n in CELLS.items()},
             "fmax": {
                 "$glbnet$sys_clk": {"achieved": clock[0], "constraint": 75.01},
-                "$glbnet$clk100": {"achieved": 605.7, "constraint": 100.0},
+                "$glbnet$clk100$TRELLIS_IO_IN": {"achieved": 605.7, "constraint": 100.0},
             },
         }
         (folder / "nextpnr.json").write_text(json.dumps(report))
@@ -45,6 +45,7 @@ def test_everything_the_host_needs_is_written(run, tmp_path, built):
     assert json.loads((out / "config.json").read_text())["bus_bits"] == 128
     report = json.loads((out / "report.json").read_text())
     assert report["used"] == {"lut4": 16586, "ff": 10216, "dsp": 36, "ram": 34}
+    assert list(report["clocks"]) == ["clk100", "sys_clk"]
     assert report["system"]["bridge"] == "uart"
 
 
