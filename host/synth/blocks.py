@@ -142,8 +142,9 @@ def _generate(config: HeadConfig, target: Target, block: str | None) -> str:
     from amaranth.back import verilog
 
     from hw.family import Family
-    from hw.verilog import generate
+    from hw.verilog import check_family, generate
 
+    check_family(config, target.hdl_family)
     if block is None:
         return generate(config, target.hdl_family)
     component = BLOCKS[block].make(config)

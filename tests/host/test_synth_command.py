@@ -268,6 +268,18 @@ def test_what_a_family_cannot_do_is_one_line(run, recorded, monkeypatch):
     assert err.splitlines()[-1] == "unembed: error: --fold: fold must be 1 on ecp5"
 
 
+@pytest.mark.parametrize("block", [(), ("--block", "farm")])
+def test_two_products_for_which_the_family_is_too_narrow_are_one_line(
+    run, monkeypatch, tmp_path, block
+):
+    monkeypatch.setenv("UNEMBED_CACHE", str(tmp_path))
+    _install(monkeypatch, YOSYS, NEXTPNR_ECP5)
+    options = ("--family", "ecp5", "--weight-bits", "4", "--bus-bits", "64", "--width", "8")
+    code, out, err = run("synth", *options, "--dsp-pairs", *block)
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1].startswith("unembed: error: --dsp-pairs: dsp_pairs must be off")
+
+
 def test_a_missing_tool_is_one_line_that_says_how_to_install_it(run, monkeypatch, tmp_path):
     monkeypatch.setenv("UNEMBED_CACHE", str(tmp_path))
     _install(monkeypatch, YOSYS)
