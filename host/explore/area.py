@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from host.explore.store import Task
 from hw.config import HeadConfig
+from hw.family import Family
 from hw.resources import count
 
 FAMILY = "ecp5"
@@ -34,7 +35,7 @@ class AreaTask(Task):
     config: HeadConfig
 
     def compute(self) -> Area:
-        found = count(self.config)
+        found = count(self.config, Family(FAMILY))
         bits = sum(width * depth for width, depth in found.memories)
         return Area(lut4(self.config), found.dsp, found.block_rams(FAMILY), bits)
 
