@@ -19,6 +19,7 @@ from host.commands import (
     memory,
     pack,
     simulate,
+    suggest,
     synth,
 )
 from host.commands import run as run_command
@@ -34,6 +35,7 @@ COMMANDS = (
     run_command,
     estimate,
     explore,
+    suggest,
     memory,
     boards,
     generate,

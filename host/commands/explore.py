@@ -10,8 +10,9 @@ from host.console import print_json, stages
 from host.errors import UsageError, UserError
 from host.explore import csv_file, figures, report, table
 from host.explore.head import SweptHead
+from host.explore.plan import ALL, FRONT, NONE, Plan, Sweep
 from host.explore.space import DEFAULT_K, Space
-from host.explore.sweep import ALL, FRONT, NONE, Plan, Sweep, explore
+from host.explore.sweep import explore
 from host.explore.values import clocks_mhz, integers, memories, parameter_values
 from host.explore.workers import Workers
 from host.hidden import check_hidden
@@ -25,12 +26,15 @@ from host.memory_options import (
 from host.messages import say
 from host.options import PARAMETERS, given_parameters
 from host.output import check_folder
+from host.synth.target import SYNTH_FAMILIES, Target
 
 NAME = "explore"
 HELP = "sweep hardware parameters and memories: a table, a CSV file and pictures"
 
 CSV, REPORT, FIGURES = "results.csv", "report.html", "figures"
 DEFAULT_ROWS = 20
+LEAST = {"neighbours": 0, "limit": 1, "rows": 1, "workers": 1, "synth_points": 1, "seeds": 1}
+"""Of the options that are numbers."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,6 +74,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--key", default="hidden", help="array of an .npz file (default %(default)s)"
     )
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N states")
+    parser.add_argument(
+        "--synth",
+        choices=SYNTH_FAMILIES,
+        metavar="FAMILY",
+        help="also synthesise points of the front for an FPGA family "
+        f"({', '.join(SYNTH_FAMILIES)}), on an ECP5 with place and route, whose clock then gives "
+        "their tokens/s",
+    )
+    parser.add_argument(
+        "--synth-points",
+        type=int,
+        metavar="N",
+        help=f"how many of them, evenly from the front (default {Plan.placements})",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        metavar="N",
+        help=f"placements of each, whose median clock counts (default {Plan.seeds})",
+    )
     parser.add_argument(
         "--rows",
         type=int,
@@ -167,10 +191,15 @@ def _add_system(parser: argparse.ArgumentParser) -> None:
 
 def _check_arguments(arguments: argparse.Namespace) -> None:
     check_dram_values(arguments)
-    for option, least in (("neighbours", 0), ("limit", 1), ("rows", 1), ("workers", 1)):
-        value = getattr(arguments, option)
+    for name, least in LEAST.items():
+        value = getattr(arguments, name)
         if value is not None and value < least:
-            raise UsageError(f"--{option}", f"must be at least {least}", found=value)
+            option = "--" + name.replace("_", "-")
+            raise UsageError(option, f"must be at least {least}", found=value)
+    for name in ("synth_points", "seeds"):
+        if getattr(arguments, name) is not None and arguments.synth is None:
+            option = "--" + name.replace("_", "-")
+            raise UsageError(option, "is of use only with --synth")
     if arguments.neighbours is not None and arguments.simulate != FRONT:
         raise UsageError("--neighbours", f"is of use only with --simulate {FRONT}")
     if arguments.limit is not None and arguments.hidden is None:
@@ -226,6 +255,9 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.simulate,
         arguments.neighbours or 0,
         _states(arguments, head),
+        Target(arguments.synth) if arguments.synth is not None else None,
+        arguments.synth_points or Plan.placements,
+        arguments.seeds or Plan.seeds,
     )
     with stages() as progress:
         with Workers(arguments.scheduler, arguments.workers) as workers:

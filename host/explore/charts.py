@@ -5,10 +5,10 @@ from itertools import groupby
 
 from host.explore.chart import GREY, RED, Chart, Series, style
 from host.explore.outcome import PARTS, Outcome
+from host.explore.plan import Sweep, thinned
 from host.explore.point import label
 from host.explore.roofs import roofline
 from host.explore.slices import Slice, best_slice
-from host.explore.sweep import Sweep
 from host.explore.table import HEADINGS
 
 MOST_CLOUD, MOST_BARS = 2000, 12
@@ -46,14 +46,6 @@ def _series(name: str, outcomes: Sequence[Outcome], x: Callable, y: Callable, **
     )
 
 
-def thinned(outcomes: Sequence[Outcome], most: int) -> list[Outcome]:
-    """At most so many, evenly from all, the first and the last among them."""
-    if len(outcomes) <= most:
-        return list(outcomes)
-    last = len(outcomes) - 1
-    return [outcomes[round(index * last / (most - 1))] for index in range(most)]
-
-
 def _speed(outcome: Outcome) -> float:
     return outcome.tokens_per_s
 
@@ -80,7 +72,7 @@ def _against(sweep: Sweep, name: str, unit: str) -> Chart | None:
     series.append(_series(f"most for its {unit}", stairs, cost, _speed, colour=GREY, line="stairs"))
     rings = {"colour": "#000000", "symbol": "circle", "hollow": True, "size": 12}
     series.append(_series("on the front", sweep.front, cost, _speed, **rings))
-    placed = [outcome for outcome in sweep.outcomes if outcome.placed]
+    placed = [outcome for outcome in sweep.outcomes if outcome.placed and outcome.placed.achieved]
     if placed:
         stars = {"colour": RED, "symbol": "star", "size": 11}
         series.append(
@@ -88,11 +80,11 @@ def _against(sweep: Sweep, name: str, unit: str) -> Chart | None:
                 "placed, at the clock achieved",
                 placed,
                 cost,
-                lambda each: each.placed.achieved.tokens_per_s,
+                lambda each: each.placed.tokens_per_s,
                 **stars,
             )
         )
-    source = " (estimated; of placed points counted)" if name == "lut4" else ""
+    source = " of an ECP5, estimated; of placed points counted" if name == "lut4" else ""
     top = max(sweep.front, key=_speed)
     return Chart(
         name=f"front_{name}",

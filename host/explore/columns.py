@@ -1,7 +1,7 @@
 """What is told of a point, by name: the columns of the CSV file and the keys of JSON.
 
-Names end in their units; `estimated`, `simulated` and `placed` say where a figure is from. A figure
-that was not asked for is None.
+Names end in their units; `estimated`, `counted`, `simulated` and `synthesised` say where a figure
+is from. What was not asked for is None.
 """
 
 from dataclasses import fields
@@ -72,17 +72,21 @@ def _cycles(outcome: Outcome) -> dict[str, object]:
 
 def _area(outcome: Outcome) -> dict[str, object]:
     area, placed = outcome.area, outcome.placed
-    values = {}
-    for name in ("lut4", "dsp", "ram"):
-        unit = f"{name}_blocks" if name != "lut4" else name
-        values[f"{unit}_estimated"] = getattr(area, name) if area else None
-        values[f"{unit}_placed"] = getattr(placed, name) if placed else None
-    values["flip_flops_placed"] = placed.ff if placed else None
-    values["memory_on_chip_bits"] = area.memory_bits if area else None
-    values["clock_achieved_MHz"] = placed.fmax_mhz if placed else None
-    values["tokens_per_s_at_achieved_clock"] = placed.achieved.tokens_per_s if placed else None
-    values["critical_path"] = placed.critical_path if placed else None
-    return values
+    design = placed.design if placed else None
+    return {
+        "lut4_estimated": area.lut4 if area else None,
+        "dsp_blocks_counted": area.dsp if area else None,
+        "ram_blocks_counted": area.ram if area else None,
+        "memory_on_chip_bits": area.memory_bits if area else None,
+        "luts_synthesised": design.lut if design else None,
+        "lut_inputs": design.lut_inputs if design else None,
+        "flip_flops_synthesised": design.ff if design else None,
+        "dsp_blocks_synthesised": design.dsp if design else None,
+        "ram_blocks_synthesised": design.ram if design else None,
+        "clock_achieved_MHz": design.fmax_mhz if design else None,
+        "tokens_per_s_at_achieved_clock": placed.tokens_per_s if placed else None,
+        "critical_path": design.critical_path if design else None,
+    }
 
 
 def _image(outcome: Outcome) -> dict[str, object]:

@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 
 from host.explore.columns import row
-from host.explore.sweep import Sweep
+from host.explore.plan import Sweep
 from host.output import Output
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from host.explore.area import Area
+from host.explore.area import LUT_INPUTS, Area
 from host.explore.measure import Simulated
+from host.explore.placement import PlacedDesign
 from host.explore.point import Point
 from host.explore.quality import Quality
 from host.payload import image_parts
@@ -17,16 +18,21 @@ PARTS = ("start", "data", "waiting", "refused", "tail")
 
 @dataclass(frozen=True)
 class Placed:
-    """A point after place and route."""
+    """A point on an FPGA."""
 
-    lut4: int
-    ff: int
-    dsp: int
-    ram: int
-    fmax_mhz: float
-    critical_path: str
-    achieved: Estimate
-    """At the clock asked for, or at `fmax_mhz` if that is lower."""
+    design: PlacedDesign
+    achieved: Estimate | None
+    """At the clock asked for, or at the one that place and route reached if that is lower; None
+    without place and route."""
+
+    @property
+    def fmax_mhz(self) -> float | None:
+        return self.design.fmax_mhz
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """At that clock."""
+        return self.achieved.tokens_per_s if self.achieved else None
 
 
 @dataclass(frozen=True)
@@ -94,12 +100,20 @@ class Outcome:
         return self.point.config.lanes
 
     @property
+    def _design(self) -> PlacedDesign | None:
+        """What was synthesised, if it is of the family that areas are estimated for."""
+        design = self.placed.design if self.placed else None
+        return design if design and design.lut_inputs == LUT_INPUTS else None
+
+    @property
     def lut4(self) -> int | None:
-        """Placed, otherwise estimated."""
-        source = self.placed or self.area
-        return source.lut4 if source else None
+        """Of an ECP5: synthesised, otherwise estimated."""
+        if self._design:
+            return self._design.lut
+        return self.area.lut4 if self.area else None
 
     @property
     def dsp(self) -> int | None:
-        source = self.placed or self.area
+        """Of an ECP5: synthesised, otherwise counted."""
+        source = self._design or self.area
         return source.dsp if source else None

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 
+from host.boards.board import Board
 from host.capabilities import option
 from host.explore.values import shown
 from host.memory_options import IDEAL
@@ -50,15 +51,17 @@ class Point:
             all_logits=self.config.all_logits,
         )
 
-    def generate_command(self, folder: str) -> str:
-        """The command that writes this hardware to a folder."""
-        parts = ["unembed generate"]
+    def generate_command(self, folder: str, board: Board | None = None) -> str:
+        """The command that writes this hardware to a folder, with the files of a board."""
+        parts = ["unembed generate", *([f"--board {board.name}"] if board else [])]
+        said = {*NO_DEFAULT, *(board.defaults if board else ())}
         for field in fields(HeadConfig):
             value = getattr(self.config, field.name)
-            if field.name not in NO_DEFAULT and value == field.default:
+            if field.name not in said and value == field.default:
                 continue
             if isinstance(value, bool):
-                parts.append(option(field.name))
+                name = option(field.name)
+                parts.append(name if value else name.replace("--", "--no-", 1))
             elif field.name == "weight_bits":
                 parts.append(f"{option(field.name)} {value}")
             else:

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from host.errors import UserError
 from host.explore.chart import Chart, Series, log_ticks, number
 from host.explore.charts import charts
-from host.explore.columns import row
 from host.explore.figures import wrapped
 from host.explore.outcome import Outcome
+from host.explore.plan import Sweep
 from host.explore.point import label
-from host.explore.sweep import Sweep
-from host.explore.table import heading
+from host.explore.table import heading, placed_cells
 from host.explore.values import shown
 from host.output import Output
 
@@ -101,7 +100,6 @@ def _shown_points(sweep: Sweep) -> dict[int, dict[str, str]]:
 
 def hover(outcome: Outcome, sweep: Sweep) -> str:
     """A point in a few lines."""
-    values = row(outcome)
     settings = {name: outcome.settings[name] for name in sweep.swept}
     lines = [f"<b>point {outcome.number}</b>", *_two_a_line(settings)]
     source = "simulated" if outcome.simulated else "estimated"
@@ -112,9 +110,9 @@ def hover(outcome: Outcome, sweep: Sweep) -> str:
     if outcome.area:
         about = "" if outcome.placed else "~"
         lines.append(f"{about}{outcome.lut4:,} LUT4, {outcome.dsp:,} DSP, {outcome.area.ram:,} RAM")
-    if outcome.placed:
-        rate = values["tokens_per_s_at_achieved_clock"]
-        lines.append(f"placed: {outcome.placed.fmax_mhz:.1f} MHz, {rate:,.1f} tokens/s")
+    if outcome.placed and outcome.placed.achieved:
+        own = outcome.placed
+        lines.append(f"placed: {own.fmax_mhz:.1f} MHz, {own.tokens_per_s:,.1f} tokens/s")
     if outcome.quality:
         lines.append(f"best token kept in {outcome.quality.top1:.1%}, KL {outcome.quality.kl:.2g}")
     lines.append(f"bound by {outcome.estimate.bound_by}")
@@ -278,12 +276,12 @@ def _front_table(sweep: Sweep) -> str:
 
 
 def _cells(outcome: Outcome, swept: list[str], placed: bool, judged: bool) -> list[str]:
-    area, quality, own = outcome.area, outcome.quality, outcome.placed
+    area, quality = outcome.area, outcome.quality
     cells = [str(outcome.number), *(shown(name, outcome.settings[name]) for name in swept)]
     cells += [f"{outcome.tokens_per_s:,.1f}", f"{outcome.cycles_per_token:,.0f}"]
     cells += [f"{outcome.lut4:,}", f"{outcome.dsp:,}", f"{area.ram:,}"] if area else [""] * 3
     if placed:
-        cells += [f"{own.fmax_mhz:.1f}", f"{own.achieved.tokens_per_s:,.1f}"] if own else ["", ""]
+        cells += placed_cells(outcome)
     if judged:
         cells += [f"{quality.top1:.1%}", f"{quality.kl:.2g}"] if quality else ["", ""]
     return [*cells, outcome.estimate.bound_by]

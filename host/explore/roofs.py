@@ -4,7 +4,7 @@ from itertools import groupby
 
 from host.explore.chart import GREY, Chart, Series, style
 from host.explore.outcome import Outcome
-from host.explore.sweep import Sweep
+from host.explore.plan import Sweep
 from sim.memory.bandwidth import sustained_bytes_per_cycle
 
 MOST_ROOFS = 6

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from host.explore.outcome import Outcome
+from host.explore.plan import Sweep
 from host.explore.point import label
-from host.explore.sweep import Sweep
 from host.explore.table import HEADINGS
 
 FREE = ("lanes", "fold", "tile_rows")

@@ -38,6 +38,8 @@ class Space:
         Of ideal memory.
     latency_ns, devices
         As `DramTiming` has them.
+    known : dict of MemoryModel
+        Further memories by the names that values have for them.
 
     Raises
     ------
@@ -51,6 +53,7 @@ class Space:
     latency_cycles: int = DEFAULT_LATENCY
     latency_ns: float = DEFAULT_LATENCY_NS
     devices: int | None = None
+    known: Mapping[str, MemoryModel] = field(default_factory=dict)
 
     def __post_init__(self):
         values = self.values
@@ -132,6 +135,8 @@ class Space:
         return Point(HeadConfig(**hardware, **sizes), memory, clock)
 
     def _memory(self, name: str) -> MemoryModel:
+        if name in self.known:
+            return self.known[name]
         if name == IDEAL:
             return MemoryModel(latency_cycles=self.latency_cycles)
         timing = DramTiming(DEVICES[name], latency_ns=self.latency_ns, count=self.devices)

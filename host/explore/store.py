@@ -11,7 +11,7 @@ from host.errors import UserError
 from sim.cache import cache_directory, cached, digest
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("hw/**/*.py", "sim/**/*.*", "host/*.py", "host/explore/*.py")
+SOURCES = ("hw/**/*.py", "sim/**/*.*", "host/*.py", "host/explore/*.py", "host/synth/*.py")
 """What a result depends on besides its task."""
 FILE_NAME = "result.json"
 

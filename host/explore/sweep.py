@@ -1,7 +1,8 @@
 """A sweep: estimates of all points, then what is measured of those that matter."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -10,71 +11,14 @@ from host.explore.area import AreaTask
 from host.explore.front import Objective, neighbours, pareto_front
 from host.explore.head import SweptHead
 from host.explore.measure import SimulationTask
-from host.explore.outcome import ImageSize, Outcome
+from host.explore.outcome import ImageSize, Outcome, Placed
+from host.explore.placement import PlacedDesign, PlacementTask
+from host.explore.plan import ALL, NONE, Plan, Sweep, thinned
+from host.explore.point import Point
 from host.explore.quality import QualityTask, quality_format
-from host.explore.space import Points, Space
+from host.explore.space import Points
 from host.explore.store import Task
 from host.explore.workers import Failure, Workers
-
-NONE, FRONT, ALL = "none", "front", "all"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is done of a space.
-
-    Parameters
-    ----------
-    space : Space
-    simulate : "none", "front" or "all"
-        Which points are simulated.
-    neighbours : int
-        Of the points of the front, how many near each are simulated with them.
-    hidden : float32 [N, d], optional
-        States that weight formats are judged on, and simulated with.
-    """
-
-    space: Space
-    simulate: str = FRONT
-    neighbours: int = 0
-    hidden: np.ndarray | None = None
-
-    @property
-    def head(self) -> SweptHead:
-        return self.space.head
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """The outcome of a plan."""
-
-    plan: Plan
-    outcomes: list[Outcome]
-    """In the order of the space."""
-    invalid: Mapping[str, int] = field(default_factory=dict)
-    """Combinations that make no hardware, by reason."""
-    repeated: int = 0
-    reused: int = 0
-    """Measurements that were there from before."""
-
-    @property
-    def head(self) -> SweptHead:
-        return self.plan.head
-
-    @property
-    def swept(self) -> list[str]:
-        """Names of what has more than one value."""
-        return self.plan.space.swept
-
-    @property
-    def front(self) -> list[Outcome]:
-        """The Pareto front, the fastest first."""
-        front = [outcome for outcome in self.outcomes if outcome.front]
-        return sorted(front, key=lambda outcome: -outcome.tokens_per_s)
-
-    @property
-    def failed(self) -> list[Outcome]:
-        return [outcome for outcome in self.outcomes if outcome.failures]
 
 
 class _Run:
@@ -133,6 +77,8 @@ def explore(plan: Plan, workers: Workers, progress: StageProgress) -> Sweep:
     outcomes = _with_simulation(run, outcomes)
     if plan.simulate != NONE:
         outcomes = mark_front(outcomes)
+    if plan.target is not None:
+        outcomes = _with_placement(run, outcomes)
     return Sweep(plan, outcomes, points.invalid, points.repeated, run.reused)
 
 
@@ -242,3 +188,33 @@ def _checked(outcome: Outcome) -> Outcome:
         return outcome
     reason = f"{found.mismatches} of {found.compared} places are unlike the golden model's"
     return _failed(outcome, "simulation", Failure(reason))
+
+
+def _with_placement(run: _Run, outcomes: list[Outcome]) -> list[Outcome]:
+    """The front placed and routed. It stays what it is: the clock of other points is not known."""
+    plan = run.plan
+    front = sorted(
+        (outcome for outcome in outcomes if outcome.front), key=lambda each: -each.tokens_per_s
+    )
+    seeds = tuple(range(1, plan.seeds + 1))
+    tasks = {
+        outcome.point: PlacementTask(
+            outcome.point.config,
+            replace(plan.target, clock_mhz=float(outcome.point.clock_hz) / 1e6),
+            seeds,
+        )
+        for outcome in thinned(front, plan.placements)
+    }
+    found = run.measure("placing and routing", tasks)
+    placed = {
+        point: design if isinstance(design, Failure) else _placed(plan.head, point, design)
+        for point, design in found.items()
+    }
+    return _taken(outcomes, placed, lambda outcome: outcome.point, "placed", "synthesis")
+
+
+def _placed(head: SweptHead, point: Point, design: PlacedDesign) -> Placed:
+    if design.fmax_mhz is None:
+        return Placed(design, None)
+    clock_hz = min(point.clock_hz, Fraction(design.fmax_mhz) * 10**6)
+    return Placed(design, point.estimate(head.rows, head.dim, clock_hz))

@@ -5,7 +5,7 @@ from rich.table import Table
 from host.console import print_table
 from host.explore.columns import row
 from host.explore.outcome import Outcome
-from host.explore.sweep import Sweep
+from host.explore.plan import Sweep
 from host.explore.values import shown
 
 HEADINGS = {
@@ -92,11 +92,18 @@ def _cells(outcome: Outcome, sweep: Sweep, placed: bool, judged: bool) -> list[s
     lut4 = f"{'' if outcome.placed else '~'}{outcome.lut4:,}" if area else ""
     cells += [lut4, f"{outcome.dsp:,}" if area else "", f"{area.ram:,}" if area else ""]
     if placed:
-        own = outcome.placed
-        cells += [f"{own.fmax_mhz:.1f}", f"{own.achieved.tokens_per_s:,.1f}"] if own else ["", ""]
+        cells += placed_cells(outcome)
     if judged:
         cells += [f"{quality.top1:.1%}", f"{quality.kl:.2g}"] if quality else ["", ""]
     return [*cells, outcome.estimate.bound_by]
+
+
+def placed_cells(outcome: Outcome) -> list[str]:
+    """The clock of a point, MHz, and tokens per second at it; empty where it was not placed."""
+    placed = outcome.placed
+    if placed is None or placed.achieved is None:
+        return ["", ""]
+    return [f"{placed.fmax_mhz:.1f}", f"{placed.tokens_per_s:,.1f}"]
 
 
 def document(sweep: Sweep) -> dict[str, object]:

@@ -15,8 +15,9 @@ import pytest
 
 from host.explore.head import SweptHead
 from host.explore.measure import SimulationTask
+from host.explore.plan import Plan
 from host.explore.space import Space
-from host.explore.sweep import Plan, explore
+from host.explore.sweep import explore
 from host.explore.workers import Workers
 from sim.cache import cache_directory
 
