@@ -1,6 +1,7 @@
 """`unembed explore`: which configuration for a head, a memory and an FPGA."""
 
 import argparse
+import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from host.messages import say
 from host.options import PARAMETERS, given_parameters
 from host.output import check_folder
 from host.synth.target import SYNTH_FAMILIES, Target
+from host.synth.tools import NEXTPNR_ECP5, YOSYS, version
 
 NAME = "explore"
 HELP = "sweep hardware parameters and memories: a table, a CSV file and pictures"
@@ -189,7 +191,26 @@ def _add_system(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _check_packages(arguments: argparse.Namespace) -> None:
+    """Raise UserError or ToolError for what would be missing after hours."""
+    needed = []
+    if arguments.out is not None:
+        needed.append("plotly")
+    if arguments.scheduler is not None or arguments.simulate != NONE or arguments.synth is not None:
+        needed.append("distributed")
+    for package in needed:
+        if importlib.util.find_spec(package) is None:
+            raise UserError(
+                "explore", f"needs the package {package}: pip install 'unembed[explore]'"
+            )
+    if arguments.synth is not None:
+        version(YOSYS)
+        if Target(arguments.synth).is_placed:
+            version(NEXTPNR_ECP5)
+
+
 def _check_arguments(arguments: argparse.Namespace) -> None:
+    _check_packages(arguments)
     check_dram_values(arguments)
     for name, least in LEAST.items():
         value = getattr(arguments, name)

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 from rich.table import Table
 
-from host.boards.board import BOARDS, Board, board
+from host.boards.board import BOARDS, GENERIC, Board, board
 from host.commands.generate import summary
 from host.console import print_json, print_table, stages
 from host.errors import UsageError
@@ -24,7 +24,7 @@ from host.synth.target import ECP5, Target
 NAME = "suggest"
 HELP = "find the best configuration for a head on a board, and say what binds it"
 
-REAL = [name for name in BOARDS if board(name).fpga is not None]
+REAL = [name for name in BOARDS if name != GENERIC]
 FOLDER = "hardware"
 
 

@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from host.boards.board import Board
 from host.capabilities import option
 from host.explore.values import shown
 from host.memory_options import IDEAL
 from hw.config import HeadConfig
 from sim.estimate import Estimate, estimate
 from sim.memory import MemoryModel
+
+if TYPE_CHECKING:
+    from host.boards.board import Board
 
 NO_DEFAULT = ("width", "tile_rows", "rankers", "insert_interval", "max_burst", "outstanding_bytes")
 """Parameters whose default depends on others, so that a command always has them."""
@@ -51,7 +54,7 @@ class Point:
             all_logits=self.config.all_logits,
         )
 
-    def generate_command(self, folder: str, board: Board | None = None) -> str:
+    def generate_command(self, folder: str, board: "Board | None" = None) -> str:
         """The command that writes this hardware to a folder, with the files of a board."""
         parts = ["unembed generate", *([f"--board {board.name}"] if board else [])]
         said = {*NO_DEFAULT, *(board.defaults if board else ())}

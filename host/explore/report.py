@@ -7,7 +7,6 @@ from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
 
-from host.errors import UserError
 from host.explore.chart import Chart, Series, log_ticks, number
 from host.explore.charts import charts
 from host.explore.figures import wrapped
@@ -33,15 +32,11 @@ def write(path: Path, sweep: Sweep) -> None:
     Raises
     ------
     UserError
-        The file cannot be written, or the package that draws it is missing.
+        The file cannot be written.
     """
-    try:
-        from plotly.io import to_html
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise UserError(
-            "explore", "a report needs the package plotly: pip install 'unembed[explore]'"
-        ) from None
+    from plotly.io import to_html
+    from plotly.offline import get_plotlyjs
+
     shown_points = _shown_points(sweep)
     sections = []
     for chart in charts(sweep):
