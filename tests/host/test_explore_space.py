@@ -80,6 +80,14 @@ def test_lanes_choose_the_fold():
     }
 
 
+def test_lanes_that_no_fold_gives_are_told_as_lanes():
+    found = Space(HEAD, {"lanes": (0, 1, 3), "bus_bits": (128,)}).points()
+    assert list(found.invalid) == [
+        f"{lanes} lanes cannot be had with 128 bits of int8 a beat, which take 16, 8, 4, 2"
+        for lanes in (0, 1, 3)
+    ]
+
+
 def test_invalid_combinations_are_counted_by_reason():
     space = Space(HEAD, {"tile_rows": (1, 64), "width": (4, 48), "bus_bits": (64,)})
     assert space.points().invalid == {
@@ -155,6 +163,7 @@ def test_the_command_of_a_point_makes_its_hardware():
         command = shlex.split(point.generate_command("out"))
         arguments = build_parser().parse_args(command[1:])
         assert hardware_config(arguments) == point.config
+        assert "--scale-bits" not in command  # the default
 
 
 def test_a_point_has_words():
