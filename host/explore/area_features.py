@@ -53,6 +53,7 @@ def features(config: HeadConfig) -> dict[str, dict[str, float]]:
             "turning": rows * (config.dot_bits + config.sum_bits) * (config.fold_units - 1),
             "lanes": channels * batch * config.lanes,
             "bus": channels * bus * (config.fold > 1),
+            "pairs": channels * batch * config.lanes * config.dsp_pairs,
         },
         "queue": {
             "one": rankers,

@@ -61,6 +61,7 @@ FITTED = (
     {"logsumexp": True},
     {"all_logits": True},
     {"job_queue": True},
+    {"dsp_pairs": True, "hidden_bits": 8, "batch": 2},
 )
 """What the constants are fitted to, as changes of `BASE`."""
 CHECKED = (
