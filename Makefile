@@ -64,7 +64,7 @@ clean:
 	@touch $@
 
 .venv/test: .venv/model
-	$(RUN) pip install --disable-pip-version-check -e ".[test,demo,synth]"
+	$(RUN) pip install --disable-pip-version-check -e ".[test,demo,synth,explore]"
 	@touch $@
 
 .venv/litex: .venv/test

@@ -13,11 +13,13 @@ from host.commands import (
     build,
     demo,
     estimate,
+    explore,
     generate,
     inspect,
     memory,
     pack,
     simulate,
+    suggest,
     synth,
 )
 from host.commands import run as run_command
@@ -32,6 +34,8 @@ COMMANDS = (
     simulate,
     run_command,
     estimate,
+    explore,
+    suggest,
     memory,
     boards,
     generate,

@@ -7,7 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 StageProgress = Callable[[str, int, int], None]
@@ -15,6 +22,10 @@ StageProgress = Callable[[str, int, int], None]
 
 PLAIN_SECONDS = 5.0
 """Without a terminal a stage that lasts is reported this often."""
+LONG_SECONDS = 15.0
+"""A stage that has lasted so long has its time left told."""
+SPEED_SECONDS = 3600
+"""Of a stage's latest part, whose speed tells the time left: its steps may take minutes each."""
 
 
 def print_table(table: Table) -> None:
@@ -35,18 +46,32 @@ def print_json(document: object) -> None:
     print(json.dumps(document, indent=2, allow_nan=False))
 
 
+def time_left(seconds: float, done: int, left: int) -> str:
+    """What to say of the time left when so many steps took so many seconds; may be nothing."""
+    if seconds < LONG_SECONDS or done < 1 or left < 1:
+        return ""
+    more = seconds / done * left
+    return f", {more:.0f} s left" if more < 100 else f", {more / 60:.0f} min left"
+
+
 class _PlainStages:
     """Progress as lines: each stage once, and again every few seconds while it lasts."""
 
     def __init__(self):
         self.stage = None
         self.time = 0.0
+        self.began = 0.0
+        self.first = 0
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         now = time.monotonic()
         if stage == self.stage and now - self.time < PLAIN_SECONDS:
             return
-        steps = f" {done}/{total}" if stage == self.stage else ""
+        if stage == self.stage:
+            left = time_left(now - self.began, done - self.first, total - done)
+            steps = f" {done}/{total}{left}"
+        else:
+            self.began, self.first, steps = now, done, ""
         print(f"{stage}{steps}", file=sys.stderr, flush=True)
         self.stage, self.time = stage, now
 
@@ -94,8 +119,9 @@ def stages() -> Iterator[StageProgress]:
         BarColumn(),
         TaskProgressColumn(),
         TimeElapsedColumn(),
+        TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console) as progress:
+    with Progress(*columns, console=console, speed_estimate_period=SPEED_SECONDS) as progress:
         bars = _BarStages(progress)
         yield bars
         bars.end()

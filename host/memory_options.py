@@ -138,6 +138,11 @@ def check_dram_options(
     if arguments.memory not in DEVICES:
         known = ", ".join((*others, *DEVICES))
         raise UsageError(where, "is unknown", expected=known, found=arguments.memory)
+    check_dram_values(arguments)
+
+
+def check_dram_values(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for an option of a DRAM, whatever its name, out of range."""
     latency, devices = arguments.memory_latency_ns, arguments.memory_devices
     if latency is not None and not 0 <= latency <= HIGHEST_LATENCY_NS:
         raise UsageError(
