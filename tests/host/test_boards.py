@@ -37,7 +37,8 @@ def test_a_wheel_has_every_file_of_constraints_and_every_module():
     project = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["setuptools"]
     patterns = project["package-data"][FOLDER]
     installed = {path for pattern in patterns for path in (root / FOLDER).glob(pattern)}
-    assert installed == {path for path in (root / FOLDER).rglob("*") if path.is_file()}
+    held = (root / FOLDER / name for name in BOARDS)
+    assert installed == {path for board in held for path in board.rglob("*") if path.is_file()}
     folders = {path.parent for top in ("hw", "sim", "host") for path in (root / top).rglob("*.py")}
     modules = {".".join(folder.relative_to(root).parts) for folder in folders}
     assert set(project["packages"]) == modules | {FOLDER}
