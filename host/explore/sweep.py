@@ -20,6 +20,9 @@ from host.explore.space import Points
 from host.explore.store import Task
 from host.explore.workers import Failure, Workers
 
+HIGHEST_AIM_MHZ = 400.0
+"""No FPGA that is placed here comes near it."""
+
 
 class _Run:
     """A plan that is being carried out."""
@@ -200,7 +203,7 @@ def _with_placement(run: _Run, outcomes: list[Outcome]) -> list[Outcome]:
     tasks = {
         outcome.point: PlacementTask(
             outcome.point.config,
-            replace(plan.target, clock_mhz=float(outcome.point.clock_hz) / 1e6),
+            replace(plan.target, clock_mhz=_aim(outcome.point)),
             seeds,
         )
         for outcome in thinned(front, plan.placements)
@@ -211,6 +214,11 @@ def _with_placement(run: _Run, outcomes: list[Outcome]) -> list[Outcome]:
         for point, design in found.items()
     }
     return _taken(outcomes, placed, lambda outcome: outcome.point, "placed", "synthesis")
+
+
+def _aim(point: Point) -> float:
+    """The clock that place and route aims at, MHz."""
+    return min(float(point.clock_hz) / 1e6, HIGHEST_AIM_MHZ)
 
 
 def _placed(head: SweptHead, point: Point, design: PlacedDesign) -> Placed:
