@@ -20,9 +20,6 @@ from host.explore.space import Points
 from host.explore.store import Task
 from host.explore.workers import Failure, Workers
 
-HIGHEST_AIM_MHZ = 400.0
-"""No FPGA that is placed here comes near it."""
-
 
 class _Run:
     """A plan that is being carried out."""
@@ -201,11 +198,7 @@ def _with_placement(run: _Run, outcomes: list[Outcome]) -> list[Outcome]:
     )
     seeds = tuple(range(1, plan.seeds + 1))
     tasks = {
-        outcome.point: PlacementTask(
-            outcome.point.config,
-            replace(plan.target, clock_mhz=_aim(outcome.point)),
-            seeds,
-        )
+        outcome.point: PlacementTask(outcome.point.config, plan.target, seeds)
         for outcome in thinned(front, plan.placements)
     }
     found = run.measure("placing and routing", tasks)
@@ -214,11 +207,6 @@ def _with_placement(run: _Run, outcomes: list[Outcome]) -> list[Outcome]:
         for point, design in found.items()
     }
     return _taken(outcomes, placed, lambda outcome: outcome.point, "placed", "synthesis")
-
-
-def _aim(point: Point) -> float:
-    """The clock that place and route aims at, MHz."""
-    return min(float(point.clock_hz) / 1e6, HIGHEST_AIM_MHZ)
 
 
 def _placed(head: SweptHead, point: Point, design: PlacedDesign) -> Placed:
