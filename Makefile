@@ -42,6 +42,7 @@ bench: .venv/litex
 	$(RUN) tests.bench.large
 	$(RUN) tests.bench.estimate
 	$(RUN) tests.bench.place
+	$(RUN) tests.bench.area
 	$(RUN) tests.bench.ecpix5
 
 clean:

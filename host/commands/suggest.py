@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
             progress("simulating the best one", 1, 1)
         if arguments.synth:
             progress("synthesising the best one", 0, 1)
-            placed = PlacementTask(found.best.point.config, _target(chosen, mhz)).run(version())
+            placed = PlacementTask(found.best.point.config, _target(chosen)).run(version())
             progress("synthesising the best one", 1, 1)
     if arguments.json:
         print_json(_document(found, simulated, placed))
@@ -99,11 +99,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _target(chosen: Board, mhz: Fraction) -> Target:
+def _target(chosen: Board) -> Target:
     fpga = chosen.fpga
     if fpga.family != ECP5:
         return Target(fpga.family)
-    return Target(ECP5, fpga.device, fpga.package, int(fpga.speed), float(mhz))
+    return Target(ECP5, fpga.device, fpga.package, int(fpga.speed))
 
 
 def _print(found: Suggestion, simulated: Simulated | None, placed: PlacedDesign | None) -> None:

@@ -5,6 +5,7 @@ constant for each, fitted to synthesised configurations.
 """
 
 from hw.config import HeadConfig, ceil_div
+from hw.hidden import slice_bits
 from hw.multiplier import WideMultiplier
 from hw.results import RECORD_BYTES
 
@@ -37,7 +38,7 @@ def features(config: HeadConfig) -> dict[str, dict[str, float]]:
     found = {
         "reader": {"one": channels, "bus": channels * bus},
         "unpacker": {"one": channels, "bus": channels * bus},
-        "loader": {"one": 1, "bus": bus},
+        "loader": {"one": 1, "batch": batch, "cut": bus * (bus > slice_bits(config))},
         "hidden": {"one": channels * batch},
         "header": {"one": channels, "bus": channels * bus},
         "scales": {
@@ -52,7 +53,6 @@ def features(config: HeadConfig) -> dict[str, dict[str, float]]:
             "sums": rows * (config.dot_bits + config.sum_bits),
             "turning": rows * (config.dot_bits + config.sum_bits) * (config.fold_units - 1),
             "lanes": channels * batch * config.lanes,
-            "bus": channels * bus * (config.fold > 1),
             "pairs": channels * batch * config.lanes * config.dsp_pairs,
         },
         "queue": {
@@ -60,6 +60,7 @@ def features(config: HeadConfig) -> dict[str, dict[str, float]]:
             "row": channels * batch * config.score_bits,
             "rows": rows * config.score_bits,
         },
+        "queue_buffer": {"one": rankers, "vectors": channels * batch},
         "topk": {
             "one": channels * batch,
             "key": channels * batch * key,
@@ -81,7 +82,7 @@ def features(config: HeadConfig) -> dict[str, dict[str, float]]:
         "connections": {
             "one": 1,
             "channels": channels,
-            "bus": channels * bus,
+            "folded": channels * bus * (config.fold > 1),
             "vectors": channels * batch,
         },
     }

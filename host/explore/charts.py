@@ -84,14 +84,15 @@ def _against(sweep: Sweep, name: str, unit: str) -> Chart | None:
                 **stars,
             )
         )
-    source = " of an ECP5, estimated; of placed points counted" if name == "lut4" else ""
+    source = " LUTs are estimated, those of placed points counted." if name == "lut4" else ""
     top = max(sweep.front, key=_speed)
     return Chart(
         name=f"front_{name}",
         title=f"Speed against {unit}",
         note=f"Every point of the sweep. The fastest gives {_speed(top):,.0f} tokens/s with "
-        f"{cost(top):,} {unit}. Rings are points on the front of tokens/s, LUT4 and DSP together.",
-        x_label=f"{unit}{source}",
+        f"{cost(top):,} {unit}. Rings are points on the front of tokens/s, LUT4 and DSP together."
+        f"{source}",
+        x_label=f"{unit} of an ECP5",
         y_label="tokens/s",
         series=tuple(series),
         x_base=10,
@@ -175,7 +176,7 @@ def _rams(tiles: Slice) -> str:
     return f"all memories take {many} block RAMs of 18 Kbit"
 
 
-def _padding(tiles: Slice) -> Chart:
+def _padding(tiles: Slice) -> Chart | None:
     def share(kind):
         return lambda each: 100 * getattr(each.image, kind) / each.image.total
 
@@ -185,6 +186,8 @@ def _padding(tiles: Slice) -> Chart:
         _series(name, outcomes, _tile, share(kind), **style(number), line="solid")
         for number, (kind, name) in enumerate(PADDING.items())
     ]
+    if not any(value for one in series for value in one.y):
+        return None
     return Chart(
         name="padding",
         title="Padding of the image against tile size",

@@ -35,7 +35,6 @@ class PlacementTask(Task):
     ----------
     config : HeadConfig
     target : Target
-        With the clock to aim at.
     seeds : tuple of int
         Of the placements whose median clock counts.
     """

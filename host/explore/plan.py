@@ -27,7 +27,7 @@ class Plan:
     hidden : float32 [N, d], optional
         States that weight formats are judged on, and simulated with.
     target : Target, optional
-        FPGA that points of the front are placed on, at the clock of each.
+        FPGA that points of the front are synthesised for and placed on.
     placements : int
         How many of these at most, evenly from the front.
     seeds : int

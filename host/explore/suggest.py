@@ -133,6 +133,7 @@ def _space(board: Board, head: SweptHead, chosen: Mapping[str, tuple], supply: S
         "channels": channels,
         "tile_rows": TILE_ROWS,
         "fold": FOLDS,
+        "dsp_pairs": (False, True),
         **chosen,
     }
     # An image decides its own format.

@@ -198,11 +198,7 @@ def _with_placement(run: _Run, outcomes: list[Outcome]) -> list[Outcome]:
     )
     seeds = tuple(range(1, plan.seeds + 1))
     tasks = {
-        outcome.point: PlacementTask(
-            outcome.point.config,
-            replace(plan.target, clock_mhz=float(outcome.point.clock_hz) / 1e6),
-            seeds,
-        )
+        outcome.point: PlacementTask(outcome.point.config, plan.target, seeds)
         for outcome in thinned(front, plan.placements)
     }
     found = run.measure("placing and routing", tasks)

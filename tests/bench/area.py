@@ -16,19 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from host.console import StageProgress, stages
+from host.console import stages
 from host.explore import area
 from host.explore.area import AreaTask, lut4
 from host.explore.area_features import features
 from host.explore.store import version
-from host.synth.blocks import BLOCKS, HEAD, design_verilog
-from host.synth.ecp5 import Placement
-from host.synth.netlist import WRAPPER
+from host.synth.synthesis import synthesise
 from host.synth.target import Target
-from host.synth.tools import Tools
-from host.synth.utilisation import CONNECTIONS, by_block
-from host.synth.verilog_ports import module_ports
-from host.synth.wrapper import wrapper
 from hw.config import HeadConfig
 
 BASE = {"bus_bits": 128, "max_dim": 576, "max_rows": 49152}
@@ -90,21 +84,11 @@ class Measured:
     ram: int
 
 
-def measure(config: HeadConfig, progress: StageProgress) -> Measured:
+def measure(config: HeadConfig) -> Measured:
     """Synthesise and pack a configuration."""
-    target = Target(area.FAMILY)
-    design = design_verilog(config, target, None, progress)
-    around = wrapper(HEAD, module_ports(design, HEAD))
-    with Tools() as tools:
-        cells = list(Placement(design, around, target, tools, progress).cells())
-    inside = [cell for cell in cells if cell[0] != WRAPPER]
-    blocks = by_block(inside, CONNECTIONS, tuple(BLOCKS))
-    return Measured(
-        config,
-        {name: block.lut4 for name, block in blocks.items()},
-        sum(block.dsp for block in blocks.values()),
-        sum(block.ram for block in blocks.values()),
-    )
+    found = synthesise(config, Target(area.FAMILY), seeds=())
+    blocks = {name: block.lut4 for name, block in found.blocks.items()}
+    return Measured(config, blocks, found.dsp, found.ram)
 
 
 def fit(points: Sequence[Measured]) -> dict[str, dict[str, float]]:
@@ -177,7 +161,7 @@ def main() -> int:
     with stages() as progress:
         for done, change in enumerate(changes):
             progress("synthesising configurations", done, len(changes))
-            points.append(measure(HeadConfig(**BASE | change), lambda *_: None))
+            points.append(measure(HeadConfig(**BASE | change)))
     if arguments.write:
         fitted = points[: len(FITTED)]
         path = Path(area.__file__).with_name(area.CONSTANTS)

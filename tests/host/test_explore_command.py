@@ -14,7 +14,7 @@ from host.cli import main
 from .command_line import HIDDEN, assert_one_line, without_progress
 
 HEAD = ("explore", "512x96", "--bus-bits", "64", "-k", "4")
-SMALL = (*HEAD, "--lanes", "4,8,16", "--tile-rows", "8..32", "--simulate", "none")
+SMALL = (*HEAD, "--lanes", "4,8,16", "--tile-rows", "2,8,32", "--simulate", "none")
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def test_one_point_that_fails_is_told_and_the_others_go_on(run, monkeypatch):
             yield number, Failure("no compiler") if number == 1 else task.compute()
 
     monkeypatch.setattr(sweep.Workers, "results", results)
-    code, out, err = run(*HEAD, "--tile-rows", "2,4,128", "--simulate", "none")
+    code, out, err = run(*HEAD, "--tile-rows", "4,16,128", "--simulate", "none")
     assert code == 1
     assert out.startswith("512 x 96: 3 points, ")
     assert "unembed: failed: point 2: area: no compiler" in err
