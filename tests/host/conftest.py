@@ -1,5 +1,7 @@
 """Runs command lines within the process, on small files."""
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -43,3 +45,11 @@ def stand_in(tmp_path):
     yield make
     for one in made:
         one.close()
+
+
+@pytest.fixture
+def interruptible():
+    """Tests may run as a shell's background job, for which Ctrl-C is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

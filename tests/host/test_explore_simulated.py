@@ -119,7 +119,7 @@ def test_a_sweep_whose_worker_is_killed_midway_has_the_same_results(tmp_path, mo
 
 
 @pytest.mark.long
-def test_an_interrupted_sweep_loses_no_finished_point(tmp_path):
+def test_an_interrupted_sweep_loses_no_finished_point(tmp_path, interruptible):
     cache = tmp_path / "cache"
     command = [sys.executable, "-m", "host.cli", "explore", "512x96", "--bus-bits", "64"]
     command += ["--tile-rows", "2..1024", "--simulate", "none", "--workers", "1"]

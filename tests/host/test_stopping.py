@@ -19,15 +19,9 @@ from sim.errors import ToolError
 
 from .command_line import assert_one_line, without_progress
 
+pytestmark = pytest.mark.usefixtures("interruptible")
+
 SMALL = ["--bus-bits", "64", "--max-dim", "64", "--max-rows", "64", "--max-k", "4"]
-
-
-@pytest.fixture(autouse=True)
-def interruptible():
-    """Tests may run as a shell's background job, for which Ctrl-C is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def python(script):
