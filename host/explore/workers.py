@@ -12,6 +12,9 @@ from host.explore import worker
 from host.explore.store import Task, version
 
 CONNECT_SECONDS = 15
+"""For the workers of a scheduler that the user names."""
+START_SECONDS = 300
+"""For those started here."""
 FEW = 8
 """Quick tasks for which no processes are started."""
 
@@ -109,10 +112,16 @@ class Workers:
             raise UserError(
                 "explore", "needs the package distributed: pip install 'unembed[explore]'"
             ) from None
-        address = self.scheduler
+        address, seconds = self.scheduler, CONNECT_SECONDS
         if address is None:
+            seconds = START_SECONDS
             folder = self._stack.enter_context(TemporaryDirectory(prefix="unembed-"))
-            self._stack.enter_context(dask.config.set(temporary_directory=folder))
+            # Workers of this machine come, however busy it is.
+            settings = {
+                "temporary-directory": folder,
+                "distributed.comm.timeouts.connect": f"{START_SECONDS} s",
+            }
+            self._stack.enter_context(dask.config.set(settings))
             # Tasks start programs of their own, so what a worker may hold is not bounded here.
             address = self._stack.enter_context(
                 LocalCluster(
@@ -126,9 +135,9 @@ class Workers:
                 )
             )
         try:
-            client = Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+            client = Client(address, timeout=seconds, set_as_default=False)
             self._stack.enter_context(client)
-            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+            client.wait_for_workers(1, timeout=seconds)
         except (OSError, ValueError, TimeoutError) as error:
             if self.scheduler is None:
                 raise
