@@ -26,7 +26,7 @@ class StreamFIFO(wiring.Component):
     depth : int
         Words of RAM, at least 1. The FIFO holds up to two more in its output registers.
     memory : "block" or "auto"
-        "block" asks synthesis for block RAM, "auto" leaves the choice to it.
+        As of `BlockRAM`.
 
     Members
     -------

@@ -5,6 +5,7 @@ from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.config import HeadConfig
+from hw.ram import ram_style
 
 LEAST_DEPTH = 16
 """Least words buffered per vector: as many as the smallest LUT RAM holds."""
@@ -247,11 +248,15 @@ class _RankerRows(wiring.Component):
             ]
 
         bits = []
+        style = ram_style(self.word_bits, self.depth)
         for slot in range(self.slots):
             # The only word ever read while it is written is one that is not complete and is
             # dropped. Told so, Yosys builds no bypass around the RAM.
             m.submodules[f"ram{slot}"] = ram = memory.Memory(
-                shape=unsigned(self.word_bits), depth=self.depth, init=[], attrs={"no_rw_check": 1}
+                shape=unsigned(self.word_bits),
+                depth=self.depth,
+                init=[],
+                attrs={"no_rw_check": 1, "ram_style": style},
             )
             write = ram.write_port()
             read = ram.read_port()

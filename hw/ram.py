@@ -10,6 +10,20 @@ from hw.family import is_ecp5
 _DP16KD_SHAPES = {512: 36, 1024: 18, 2048: 9, 4096: 4, 8192: 2, 16384: 1}
 """Word width of the ECP5's block RAM by its depth."""
 
+LUT_RAM_WORDS = 16
+"""Words of the RAM of an ECP5's slice: block RAMs for so few, however wide, are nearly empty."""
+LEAST_BLOCK_BITS = 4096
+"""Smallest memory that is worth a block RAM."""
+
+
+def ram_style(width: int, depth: int) -> str:
+    """What a memory of `depth` words of `width` bits is made of, as the attribute of that name.
+
+    It is told to synthesis: on its own each tool chooses differently.
+    """
+    worth = depth > LUT_RAM_WORDS and width * depth >= LEAST_BLOCK_BITS
+    return "block" if worth else "distributed"
+
 
 class BlockRAM(wiring.Component):
     """One write port, one read port, two clocks from address to data.
@@ -25,7 +39,7 @@ class BlockRAM(wiring.Component):
     depth : int
         Words.
     memory : "block" or "auto"
-        "block" asks synthesis for block RAM, "auto" leaves the choice to it.
+        Block RAM in any case, or what `ram_style` says.
 
     Members
     -------
@@ -45,7 +59,7 @@ class BlockRAM(wiring.Component):
             raise ValueError(f"width and depth must be at least 1, got {width} and {depth}")
         self.width = width
         self.depth = depth
-        self.memory = memory
+        self.style = "block" if memory == "block" else ram_style(width, depth)
         super().__init__(
             {
                 "write_address": In(range(max(2, depth))),
@@ -60,13 +74,11 @@ class BlockRAM(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        if is_ecp5(platform) and self.memory == "block" and self.depth <= max(_DP16KD_SHAPES):
+        if is_ecp5(platform) and self.style == "block" and self.depth <= max(_DP16KD_SHAPES):
             self._add_dp16kd(m)
             return m
         # `no_rw_check`: no bypass is needed for the collision that the docstring rules out.
-        attrs = {"no_rw_check": 1}
-        if self.memory == "block":
-            attrs["ram_style"] = "block"
+        attrs = {"no_rw_check": 1, "ram_style": self.style}
         m.submodules.storage = storage = memory.Memory(
             shape=unsigned(self.width), depth=max(2, self.depth), init=[], attrs=attrs
         )

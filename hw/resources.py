@@ -30,9 +30,6 @@ BLOCK_RAMS = {
 ECP5: Lattice FPGA-DS-02012, 18 Kbit. 7 series and UltraScale+: AMD UG473 and UG573, 36 Kbit.
 """
 
-LEAST_BLOCK_BITS = 4096
-"""Smallest memory for which synthesis prefers block RAM, if the choice is its own."""
-
 KINDS = ("dot", "scale", "terms", "logsumexp")
 
 
@@ -86,20 +83,13 @@ def _blocks(fragment: Fragment, path: tuple[str, ...] = ()) -> Iterator[tuple[tu
         yield from _blocks(child, (*path, str(name)))
 
 
-def _in_block_ram(memory) -> bool:
-    """Whether a memory goes to block RAM: where it has to, or is too large for anything else."""
-    style = memory._attrs.get("ram_style", "auto")
-    bits = Shape.cast(memory._data.shape).width * memory._data.depth
-    return style == "block" or (style == "auto" and bits >= LEAST_BLOCK_BITS)
-
-
 def _count(component: Component) -> Resources:
     multipliers = dict.fromkeys(KINDS, 0)
     memories = []
     for path, fragment in _blocks(Fragment.get(component, Family())):
         if any(isinstance(origin, Multiplier) for origin in fragment.origins or ()):
             multipliers[_kind(path)] += 1
-        if isinstance(fragment, MemoryInstance) and _in_block_ram(fragment):
+        if isinstance(fragment, MemoryInstance) and fragment._attrs.get("ram_style") == "block":
             memories.append((Shape.cast(fragment._data.shape).width, fragment._data.depth))
     return Resources(multipliers, tuple(memories))
 

@@ -7,6 +7,7 @@ import pytest
 from hw.config import MULTIPLIER_BITS, HeadConfig
 from hw.dot import scale_operand_bits
 from hw.multiplier import WideMultiplier
+from hw.ram import ram_style
 from hw.resources import BLOCK_RAMS, block_rams, buffers_of_dim, count
 
 SMALL = HeadConfig(bus_bits=64, max_dim=64, max_rows=64, k=4, tile_rows=8)
@@ -59,6 +60,25 @@ def test_terms_and_logsumexp_have_multipliers_of_their_own():
 )
 def test_a_memory_takes_the_block_rams_of_its_best_shape(family, width, depth, blocks):
     assert block_rams(family, width, depth) == blocks
+
+
+@pytest.mark.parametrize(
+    ("width", "depth", "style"),
+    [
+        (512, 16, "distributed"),
+        (512, 17, "block"),
+        (32, 128, "block"),
+        (31, 128, "distributed"),
+        (1, 1, "distributed"),
+    ],
+)
+def test_a_shallow_or_small_memory_is_worth_no_block_ram(width, depth, style):
+    assert ram_style(width, depth) == style
+
+
+def test_wide_queues_of_few_words_are_not_counted():
+    config = replace(SMALL, batch=8, fold=4)
+    assert not any(depth <= 16 and width > 300 for width, depth in count(config).memories)
 
 
 def test_every_shape_of_a_block_ram_has_the_same_bits_but_for_parity():
