@@ -207,8 +207,14 @@ class Registers(wiring.Component):
                 m.d.sync += select.eq(port.word == _word(register.name))
                 selected[register.name] = select
         arguments = [selected[register.name] for register in self._map.arguments]
-        is_argument = Cat(arguments).any()
-        m.d.comb += port.error.eq(~Cat(selected.values()).any() | (is_argument & control.waiting))
+        # From flip-flops of their own, as the selects are: they reach all of these.
+        is_argument = Signal(reset_less=True)
+        is_writable = Signal(reset_less=True)
+        m.d.sync += [
+            is_argument.eq(port.word.matches(*(_word(each.name) for each in self._map.arguments))),
+            is_writable.eq(port.word.matches(*map(_word, selected))),
+        ]
+        m.d.comb += port.error.eq(~is_writable | (is_argument & control.waiting))
 
         strobe = Signal(WORD_BYTES)
         with m.If(port.write & ~control.waiting):

@@ -118,6 +118,7 @@ class ResultBuffer(wiring.Component):
         end = Signal.like(index)
         sending, trailer, chosen = Signal(), Signal(), Signal()
         is_count, is_record = Signal(), Signal()
+        records_over = Signal()  # `index` is above k
         # Whether there is room for a word reaches far back: it comes from few flip-flops.
         m.submodules.buffer = buffer = StreamBuffer(RECORD_BITS)
         word = buffer.o.payload
@@ -156,14 +157,19 @@ class ResultBuffer(wiring.Component):
             m.d.sync += [
                 chosen.eq(sending),
                 is_count.eq(index == 0),
-                is_record.eq(~trailer & (index != 0) & (index <= self.k)),
+                is_record.eq(~trailer & (index != 0) & ~records_over),
             ]
             with m.If(sending):
-                m.d.sync += index.eq(index + 1)
+                m.d.sync += [index.eq(index + 1), records_over.eq(records_over | (index == self.k))]
                 with m.If(index == end):
                     m.d.sync += sending.eq(0)
         with m.If(self.send_records | self.send_trailer):
-            m.d.sync += [sending.eq(1), index.eq(0), trailer.eq(self.send_trailer)]
+            m.d.sync += [
+                sending.eq(1),
+                index.eq(0),
+                records_over.eq(0),
+                trailer.eq(self.send_trailer),
+            ]
         with m.If(self.send_records):
             words = (self.beats << log2(records_per_beat)) >> log2(beats_per_record)
             m.d.sync += end.eq(words - 1)

@@ -7,6 +7,7 @@ from amaranth.hdl import Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.buffer import StreamBuffer
 from hw.config import HeadConfig, log2
 from hw.fifo import StreamFIFO
 
@@ -99,7 +100,10 @@ class RowQueue(wiring.Component):
         layout = sums_layout(config, self.vectors_here)
         depth = config.row_queue_blocks * config.fold_units
         m.submodules.queue = queue = StreamFIFO(layout.size, depth, memory="auto")
+        # Whether a set is wanted follows from the set before, which has its own reasons to wait.
+        m.submodules.buffer = buffer = StreamBuffer(layout.size)
         m.d.comb += [queue.i.valid.eq(self.valid), queue.i.payload.eq(self.scores.as_value())]
+        wiring.connect(m, queue.o, buffer.i)
 
         # One set of `lane_units` rows is shifted out towards its lowest one, and the sums of that
         # one towards slot 0.
@@ -118,8 +122,8 @@ class RowQueue(wiring.Component):
             self.o.payload.score.eq(scores[0][0]),
             self.o.payload.id.eq(row_id),
             taken.eq(self.o.valid & self.o.ready),
-            load.eq(queue.o.valid & ((left == 0) | (shift & (left == 1)))),
-            queue.o.ready.eq(load),
+            load.eq(buffer.o.valid & ((left == 0) | (shift & (left == 1)))),
+            buffer.o.ready.eq(load),
         ]
         row_taken = self._slots(m, scores, taken)
         m.d.comb += shift.eq(row_taken)
@@ -140,7 +144,7 @@ class RowQueue(wiring.Component):
         m.d.sync += self.release.eq(0)
         with m.If(load):
             m.d.sync += [
-                scores.as_value().eq(queue.o.payload),
+                scores.as_value().eq(buffer.o.payload),
                 left.eq(config.lane_units),
                 ways_left.eq(ways_left - 1),
             ]

@@ -8,6 +8,7 @@ of these times is the end.
 from dataclasses import dataclass
 from math import ceil
 
+from hw.buffer import StreamBuffer
 from hw.config import HeadConfig, ceil_div, is_power_of_two
 from hw.dot import DotTiming
 from hw.fifo import StreamFIFO
@@ -104,7 +105,8 @@ def rankers_ready_clock(job: Job) -> int:
 
 def pipeline_clocks(config: HeadConfig) -> int:
     """From the last sub-beat that the farm takes of a block to its first row on offer."""
-    return HiddenMemory.LATENCY + DotTiming.of(config).score + FIFO_CLOCKS + LOAD_CLOCKS
+    queue = FIFO_CLOCKS + StreamBuffer.LATENCY
+    return HiddenMemory.LATENCY + DotTiming.of(config).score + queue + LOAD_CLOCKS
 
 
 class Channel:
