@@ -141,15 +141,17 @@ class FinishControl(wiring.Component):
         m.d.sync += self.clear.eq(0)
         with m.FSM(name="finish") as fsm:
             m.d.comb += self.idle.eq(fsm.ongoing("IDLE"))
-            with m.State("IDLE"), m.If(self.hand_over):
+            with m.State("IDLE"):
+                # Followed until a job comes: many enables do not wait for it.
                 m.d.sync += [failure.eq(self.failure), address.eq(self.result_address)]
                 if config.batch > 1:
                     m.d.sync += self.drain_vector.eq(0)
-                m.next = "DRAIN"
-                with m.If(self.quiet):
-                    m.next = end
-                with m.Elif(self.failure != Status.OK):
-                    m.next = "SETTLE"
+                with m.If(self.hand_over):
+                    m.next = "DRAIN"
+                    with m.If(self.quiet):
+                        m.next = end
+                    with m.Elif(self.failure != Status.OK):
+                        m.next = "SETTLE"
             with state("DRAIN"), m.If(self.drain_ready):
                 m.d.comb += self.drain.eq(1)
                 m.next = "COLLECT"

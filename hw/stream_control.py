@@ -187,8 +187,10 @@ class StreamControl(wiring.Component):
         with m.If(follow):
             m.d.sync += job.eq(self.job.payload)
 
-        # From a flip-flop, since it reaches far: high in the state CLEAR.
-        m.d.sync += self.clear.eq(0)
+        # From flip-flops, since they reach far: high in the states CLEAR and PLAN, in the first clock
+        # of FETCH_HIDDEN, and from the second one of ABORT on.
+        m.d.sync += [self.clear.eq(0), self.start_plan.eq(0), self.start_data.eq(0)]
+        m.d.sync += self.read_abort.eq(0)
         with m.FSM(name="stream") as fsm:
             m.d.comb += self.idle.eq(fsm.ongoing("IDLE"))
             with m.State("IDLE"):
@@ -205,19 +207,19 @@ class StreamControl(wiring.Component):
             with state("JUDGE"):
                 m.next = "CONCLUDE"
             with state("CONCLUDE"):
+                m.d.sync += self.start_plan.eq((verdict == Status.OK) & ~self.soft_reset)
                 m.next = "PLAN"
                 with m.If(verdict != Status.OK):
                     m.d.sync += [failure.eq(verdict), self.quiet.eq(1)]
                     m.next = "HAND_OVER"
             with state("PLAN"):
-                m.d.comb += self.start_plan.eq(1)
                 m.d.sync += settle.eq(PLAN_SETTLE_CLOCKS)
                 m.next = "SETTLE"
             with state("SETTLE"):
                 with m.If(settle != 0):
                     m.d.sync += settle.eq(settle - 1)
                 with m.Elif(self.hidden_ready if config.batch > 1 else 1):
-                    m.d.comb += self.start_data.eq(1)
+                    m.d.sync += self.start_data.eq(~self.soft_reset)
                     m.next = "FETCH_HIDDEN"
             self._fetch(m, state, job, settle)
             with state("RUN"):
@@ -240,11 +242,11 @@ class StreamControl(wiring.Component):
                     with m.If(failure != Status.OK):
                         m.next = "ABORT"
             with m.State("ABORT"):
-                drained = (self.read_idle & read_ended).all()
-                m.d.comb += self.read_abort.eq(1)
+                drained = self.read_abort & (self.read_idle & read_ended).all()
                 if config.all_logits:
                     m.d.comb += self.write_abort.eq(self.write_logits)
                     drained &= self.write_idle.all() | ~self.write_logits
+                m.d.sync += self.read_abort.eq(~drained)
                 with m.If(self.soft_reset):
                     m.d.sync += resetting.eq(1)
                 with m.If(drained):
