@@ -7,7 +7,6 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import RESP_OKAY, drive_constant_pins, read_master_members
-from hw.buffer import StreamBuffer
 from hw.burst import BURST_LAYOUT, BurstPlanner, segment_layout
 from hw.config import HeadConfig
 from hw.fifo import StreamFIFO
@@ -17,7 +16,7 @@ BEATS_BITS = 40
 MASK_BURST = 16
 """Most beats of a burst of the mask; two of them are requested or buffered at most."""
 
-READ_LATENCY = StreamFIFO.LATENCY + StreamBuffer.LATENCY
+READ_LATENCY = StreamFIFO.LATENCY
 """Clocks of a beat from its R handshake to the reader's output if nothing is before it."""
 ROOM_CLOCKS = READ_LATENCY + 2
 """Clocks after that of a beat's R handshake in which its room cannot be requested again: until the
@@ -52,7 +51,7 @@ class Reader(wiring.Component):
     requests alone. Bursts are incrementing, of whole beats, at most ``config.max_burst`` long, and
     never cross 4 KiB.
 
-    A beat is on `o` four clocks after its R handshake, at up to one per clock. An address is
+    A beat is on `o` three clocks after its R handshake, at up to one per clock. An address is
     requested every two clocks at best, four clocks after its command. No AXI output depends on an
     AXI input in the same clock.
 
@@ -124,15 +123,12 @@ class Reader(wiring.Component):
         m.submodules.planner = planner = BurstPlanner(config.bus_bits, BEATS_BITS, config.max_burst)
         draining = Signal()
         m.submodules.fifo = fifo = ResetInserter(draining)(StreamFIFO(config.bus_bits, room_beats))
-        # `o.ready` comes late, and the RAMs of the FIFO lie far apart.
-        m.submodules.buffer = buffer = ResetInserter(draining)(StreamBuffer(config.bus_bits))
         # The reader's own stream comes first: in Verilog it has the name that others share.
         m.d.comb += [
-            self.o.valid.eq(buffer.o.valid),
-            self.o.payload.eq(buffer.o.payload),
-            buffer.o.ready.eq(self.o.ready),
+            self.o.valid.eq(fifo.o.valid),
+            self.o.payload.eq(fifo.o.payload),
+            fifo.o.ready.eq(self.o.ready),
         ]
-        wiring.connect(m, fifo.o, buffer.i)
         drive_constant_pins(m, self, "ar", config.bus_bits)
 
         # Abort. Requests made are not withdrawn; their beats are taken and dropped. What the block
