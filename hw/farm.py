@@ -100,8 +100,9 @@ class DotFarm(wiring.Component):
         beats_after = Signal.like(self.plan.row_beats)
         block_begins = Signal(init=1)
 
-        way_last = way == config.fold_units - 1
-        step_last = step == config.fold_width - 1
+        # Synthesis does not see that a counter of one value stands still.
+        way_last = way == config.fold_units - 1 if config.fold_units > 1 else Const(1)
+        step_last = step == config.fold_width - 1 if config.fold_width > 1 else Const(1)
         beat_last = Signal()
         m.d.comb += beat_last.eq(beats_after == 1)
         if config.group:

@@ -148,12 +148,13 @@ class RowQueue(wiring.Component):
                 left.eq(config.lane_units),
                 ways_left.eq(ways_left - 1),
             ]
-            with m.If(ways_left == 0):
+            # Synthesis does not see that a counter of one value stands still.
+            with m.If(ways_left == 0 if config.fold_units > 1 else Const(1)):
                 m.d.sync += [ways_left.eq(config.fold_units - 1), self.release.eq(1)]
         # What is left of the last block goes a set a clock.
         with m.If(ended):
             m.d.sync += left.eq(0)
-        whole = ways_left == config.fold_units - 1 if config.fold_units > 1 else 1
+        whole = ways_left == config.fold_units - 1 if config.fold_units > 1 else Const(1)
         m.d.comb += self.done.eq(ended & whole)
         with m.If(self.start):
             m.d.sync += [rows_left.eq(self.rows), ended.eq(0)]

@@ -187,8 +187,8 @@ class StreamControl(wiring.Component):
         with m.If(follow):
             m.d.sync += job.eq(self.job.payload)
 
-        # From flip-flops, since they reach far: high in the states CLEAR and PLAN, in the first clock
-        # of FETCH_HIDDEN, and from the second one of ABORT on.
+        # From flip-flops, since they reach far: high in the states CLEAR and PLAN, in the first
+        # clock of FETCH_HIDDEN, and from the second one of ABORT on.
         m.d.sync += [self.clear.eq(0), self.start_plan.eq(0), self.start_data.eq(0)]
         m.d.sync += self.read_abort.eq(0)
         with m.FSM(name="stream") as fsm:

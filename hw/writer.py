@@ -1,6 +1,6 @@
 """The AXI4 write master: memory segments and a stream of bus beats in."""
 
-from amaranth.hdl import Module, ResetInserter, Signal, unsigned
+from amaranth.hdl import Cat, Const, Module, ResetInserter, Signal, signed, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -102,20 +102,20 @@ class Writer(wiring.Component):
         ]
         m.d.sync += draining.eq(self.abort | (draining & (pending != 0)))
 
-        # Beats here, those in the buffer included.
-        held = Signal(range(2 * MAX_BURST + 5))
-        m.d.sync += held.eq(held + (fifo.i.valid & fifo.i.ready) - self.beat)
+        # Beats here minus one, those in the buffer included, so that nothing has to be added before
+        # the comparison below.
+        beyond = Signal(signed((2 * MAX_BURST + 4).bit_length() + 1), init=-1)
+        m.d.sync += beyond.eq(beyond + (fifo.i.valid & fifo.i.ready) - self.beat)
         with m.If(clear):
-            m.d.sync += held.eq(0)
+            m.d.sync += beyond.eq(-1)
 
         # Whether all beats of the burst are here is known from a flip-flop. One that is sent still
         # counts, so that it is asked for one more meanwhile.
         burst = planner.o.payload
         complete = Signal()
         request = Signal()
-        m.d.sync += complete.eq(
-            planner.o.valid & (held > burst.len + sending) & ~request & (pending != MAX_PENDING)
-        )
+        enough = Cat(~sending, beyond).as_signed() > Cat(Const(0, 1), burst.len)
+        m.d.sync += complete.eq(planner.o.valid & enough & ~request & (pending != MAX_PENDING))
         with m.If(clear):
             m.d.sync += complete.eq(0)
         address = Signal.like(self.awaddr, reset_less=True)
@@ -154,7 +154,7 @@ class Writer(wiring.Component):
         m.d.comb += [
             self.bready.eq(1),
             self.error.eq(self.bvalid & (self.bresp != RESP_OKAY)),
-            self.idle.eq(~planner.busy & (held == 0) & (pending == 0)),
+            self.idle.eq(~planner.busy & (beyond < 0) & (pending == 0)),
         ]
         m.d.sync += pending.eq(pending + request - self.bvalid)
         return m
