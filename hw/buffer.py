@@ -1,4 +1,4 @@
-"""A buffer that cuts the handshake of a stream in two."""
+"""Buffers that cut the handshake of a stream in two."""
 
 from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import stream, wiring
@@ -60,4 +60,40 @@ class StreamBuffer(wiring.Component):
             m.d.sync += [empty.eq(0), full.eq(~empty)]
         with m.Elif(pop & ~push):
             m.d.sync += [full.eq(0), empty.eq(~full)]
+        return m
+
+
+class StreamRegister(wiring.Component):
+    """One word in registers; `i.ready` and `o.valid` come from a flip-flop.
+
+    A word is on `o` a clock after its transfer on `i`, one every two clocks. Unlike in a
+    `StreamBuffer` no multiplexer is spent on the payload.
+
+    Parameters
+    ----------
+    width : int
+        Bits of a word.
+
+    Members
+    -------
+    i, o : streams of `width` bits
+    """
+
+    LATENCY = 1
+
+    def __init__(self, width: int):
+        if width < 1:
+            raise ValueError(f"width must be at least 1, got {width}")
+        self.width = width
+        words = stream.Signature(unsigned(width))
+        super().__init__({"i": In(words), "o": Out(words)})
+
+    def elaborate(self, platform):
+        m = Module()
+        word = Signal(self.width, reset_less=True)
+        m.d.comb += [self.i.ready.eq(~self.o.valid), self.o.payload.eq(word)]
+        with m.If(~self.o.valid):
+            m.d.sync += [word.eq(self.i.payload), self.o.valid.eq(self.i.valid)]
+        with m.Elif(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
         return m

@@ -7,7 +7,7 @@ from amaranth.hdl import Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from hw.buffer import StreamBuffer
+from hw.buffer import StreamBuffer, StreamRegister
 from hw.config import HeadConfig, log2
 from hw.fifo import StreamFIFO
 
@@ -100,8 +100,10 @@ class RowQueue(wiring.Component):
         layout = sums_layout(config, self.vectors_here)
         depth = config.row_queue_blocks * config.fold_units
         m.submodules.queue = queue = StreamFIFO(layout.size, depth, memory="auto")
-        # Whether a set is wanted follows from the set before, which has its own reasons to wait.
-        m.submodules.buffer = buffer = StreamBuffer(layout.size)
+        # Whether a set is wanted follows from the set before, which has its own reasons to wait. A
+        # set of several rows is wanted in every second clock at most.
+        between = StreamRegister if config.lane_units > 1 else StreamBuffer
+        m.submodules.buffer = buffer = between(layout.size)
         m.d.comb += [queue.i.valid.eq(self.valid), queue.i.payload.eq(self.scores.as_value())]
         wiring.connect(m, queue.o, buffer.i)
 

@@ -1,40 +1,46 @@
-"""The buffer between two handshakes."""
+"""The buffers between two handshakes."""
 
 import pytest
 
-from hw.buffer import StreamBuffer
+from hw.buffer import StreamBuffer, StreamRegister
 
 from .streams import STALLS, StreamMonitor, receiver, sender, simulate, stalls
 
+BUFFERS = pytest.mark.parametrize("buffer", [StreamBuffer, StreamRegister])
 
+
+@BUFFERS
 @pytest.mark.parametrize("take", STALLS)
 @pytest.mark.parametrize("give", STALLS)
-def test_words_come_out_in_order(give, take):
-    buffer = StreamBuffer(12)
+def test_words_come_out_in_order(buffer, give, take):
+    dut = buffer(12)
     words = list(range(100, 300))
-    monitor = StreamMonitor(buffer.o)
+    monitor = StreamMonitor(dut.o)
     simulate(
-        buffer,
-        sender(buffer.i, words, stalls(give, 1)),
-        receiver(buffer.o, len(words), stalls(take, 2)),
+        dut,
+        sender(dut.i, words, stalls(give, 1)),
+        receiver(dut.o, len(words), stalls(take, 2)),
         background=[monitor.run],
     )
     assert monitor.words == words
 
 
-def test_a_word_per_clock_without_bubbles_one_clock_later():
-    buffer = StreamBuffer(8)
-    entered, left = StreamMonitor(buffer.i), StreamMonitor(buffer.o)
+@pytest.mark.parametrize(("buffer", "clocks"), [(StreamBuffer, 1), (StreamRegister, 2)])
+def test_words_at_a_constant_rate_one_clock_later(buffer, clocks):
+    dut = buffer(8)
+    entered, left = StreamMonitor(dut.i), StreamMonitor(dut.o)
     simulate(
-        buffer,
-        sender(buffer.i, range(100)),
-        receiver(buffer.o, 100),
+        dut,
+        sender(dut.i, range(100)),
+        receiver(dut.o, 100),
         background=[entered.run, left.run],
     )
-    assert entered.bubbles == 0
+    first = entered.cycles[0]
+    assert entered.cycles == [first + clocks * word for word in range(100)]
     assert left.cycles == [cycle + 1 for cycle in entered.cycles]
 
 
-def test_a_buffer_without_bits_is_refused():
+@BUFFERS
+def test_a_buffer_without_bits_is_refused(buffer):
     with pytest.raises(ValueError, match="width must be at least 1, got 0"):
-        StreamBuffer(0)
+        buffer(0)
