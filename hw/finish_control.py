@@ -137,8 +137,8 @@ class FinishControl(wiring.Component):
                     m.d.sync += self.drain_vector.eq(self.drain_vector + 1)
                     m.next = otherwise
 
-        # From a flip-flop, since it reaches far: high in the state CLEAR.
-        m.d.sync += self.clear.eq(0)
+        # From flip-flops, since they reach far: high in the states CLEAR and END.
+        m.d.sync += [self.clear.eq(0), self.done.eq(0)]
         with m.FSM(name="finish") as fsm:
             m.d.comb += self.idle.eq(fsm.ongoing("IDLE"))
             with m.State("IDLE"):
@@ -150,6 +150,7 @@ class FinishControl(wiring.Component):
                     m.next = "DRAIN"
                     with m.If(self.quiet):
                         m.next = end
+                        m.d.sync += self.done.eq(end == "END")
                     with m.Elif(self.failure != Status.OK):
                         m.next = "SETTLE"
             with state("DRAIN"), m.If(self.drain_ready):
@@ -181,9 +182,11 @@ class FinishControl(wiring.Component):
                     m.next = "WRITE_TRAILER"
             with state("WRITE_TRAILER"), m.If(self.write_idle[0]):
                 m.next = end
+                m.d.sync += self.done.eq(~self.soft_reset if end == "END" else 0)
             if config.job_queue:
                 with state("HOLD"), m.If(~self.hold):
                     m.next = "END"
+                    m.d.sync += self.done.eq(~self.soft_reset)
             with m.State("ABORT"):
                 m.d.comb += self.write_abort.eq(1)
                 with m.If(self.write_idle.all()):
@@ -191,9 +194,8 @@ class FinishControl(wiring.Component):
                     m.next = "CLEAR"
             with m.State("CLEAR"):
                 m.d.comb += self.write_abort.eq(1)
-                m.d.sync += failure.eq(Status.RESET)
+                m.d.sync += [failure.eq(Status.RESET), self.done.eq(1)]
                 m.next = "END"
             with m.State("END"):
-                m.d.comb += self.done.eq(1)
                 m.next = "IDLE"
         return m

@@ -93,9 +93,8 @@ class Unpacker(wiring.Component):
         beats_per_word = max(1, scale_word_bits(config) // config.bus_bits)
         word_limit = 2 ** len(plan.full_words) * beats_per_word
         # At least wide enough for the comparison below not to be a constant.
-        words_left = Signal(range(max(word_limit, per_beat + 2)))
+        words_left = Signal(range(max(word_limit, 2 * per_beat + 2)))
         header_last = Signal()
-        m.d.comb += header_last.eq(words_left <= per_beat)
         if per_beat > 1:
             words = self.header.payload.words
             m.d.comb += words.eq(Mux(header_last, words_left - 1, per_beat - 1))
@@ -103,12 +102,15 @@ class Unpacker(wiring.Component):
         # What ends with a beat is known from flip-flops. Those of the plan and of the tiles are a
         # clock late: there is a clock between a plan and its use, and a tile takes two or more.
         one_slice, one_full_block, one_last_block = Signal(), Signal(), Signal()
+        one_full_beat, one_last_beat = Signal(), Signal()  # of a header
         slices_last, blocks_last = Signal(), Signal()
         tiles_last, tiles_next_last = Signal(), Signal()
         m.d.sync += [
             one_slice.eq(plan.row_beats == 1),
             one_full_block.eq(plan.full_blocks == 1),
             one_last_block.eq(plan.last_blocks == 1),
+            one_full_beat.eq(plan.full_words * beats_per_word <= per_beat),
+            one_last_beat.eq(plan.last_words * beats_per_word <= per_beat),
             tiles_last.eq(tiles_left == 1),
             tiles_next_last.eq(tiles_left == 2),
         ]
@@ -124,6 +126,7 @@ class Unpacker(wiring.Component):
             blocks = Mux(last, plan.last_blocks, plan.full_blocks)
             return [
                 words_left.eq(header_words * beats_per_word),
+                header_last.eq(Mux(last, one_last_beat, one_full_beat)),
                 tile_blocks.eq(blocks),
                 tile_block_last.eq(Mux(last, one_last_block, one_full_block)),
             ]
@@ -174,7 +177,11 @@ class Unpacker(wiring.Component):
                 m.d.sync += load_body()
                 m.d.comb += [self.header.valid.eq(self.i.valid), self.i.ready.eq(self.header.ready)]
                 with m.If(transfer):
-                    m.d.sync += [words_left.eq(words_left - per_beat), next_terms]
+                    m.d.sync += [
+                        words_left.eq(words_left - per_beat),
+                        header_last.eq(words_left <= 2 * per_beat),
+                        next_terms,
+                    ]
                     with m.If(header_last):
                         m.next = "BODY"
             with m.State("BODY"):
