@@ -168,9 +168,17 @@ class StreamControl(wiring.Component):
 
         settle = Signal(range(PLAN_SETTLE_CLOCKS + 1))
         resetting = Signal()
-        read_ended = Signal.like(self.read_idle)
-        image_ended = Signal.like(self.image_idle)
-        m.d.sync += [read_ended.eq(self.read_idle), image_ended.eq(self.image_idle)]
+        # A reader may be idle for a clock between two of its stages. That it was for two, and had
+        # no command meanwhile, is known a clock later, from flip-flops.
+        read_was_idle, read_ended = Signal.like(self.read_idle), Signal.like(self.read_idle)
+        image_was_idle, image_ended = Signal.like(self.image_idle), Signal.like(self.image_idle)
+        m.d.sync += [
+            read_was_idle.eq(self.read_idle),
+            read_ended.eq(self.read_idle & read_was_idle),
+            image_was_idle.eq(self.image_idle),
+            image_ended.eq(self.image_idle & image_was_idle),
+        ]
+        begins = [each.eq(0) for each in (read_was_idle, read_ended, image_was_idle, image_ended)]
 
         @contextmanager
         def state(name):
@@ -221,15 +229,14 @@ class StreamControl(wiring.Component):
                 with m.Elif(self.hidden_ready if config.batch > 1 else 1):
                     m.d.sync += self.start_data.eq(~self.soft_reset)
                     m.next = "FETCH_HIDDEN"
-            self._fetch(m, state, job, settle)
+            self._fetch(m, state, job, settle, begins)
             with state("RUN"):
                 # A mask waits for the rows that an image cut short does not bring.
-                ended = self.image_idle & image_ended
-                with m.If(self.excess.any() | (ended & ~self.unpacked).any()):
+                with m.If(self.excess.any() | (image_ended & ~self.unpacked).any()):
                     with m.If(failure == Status.OK):
                         m.d.sync += failure.eq(Status.LENGTH)
                     m.next = "ABORT"
-                with m.Elif(self.rows_done & self.unpacked.all() & self.read_idle.all()):
+                with m.Elif(self.rows_done & self.unpacked.all() & read_ended.all()):
                     m.next = "FLUSH" if config.all_logits else "HAND_OVER"
                 with m.If(failure != Status.OK):
                     m.next = "ABORT"
@@ -242,7 +249,7 @@ class StreamControl(wiring.Component):
                     with m.If(failure != Status.OK):
                         m.next = "ABORT"
             with m.State("ABORT"):
-                drained = self.read_abort & (self.read_idle & read_ended).all()
+                drained = self.read_abort & read_ended.all()
                 if config.all_logits:
                     m.d.comb += self.write_abort.eq(self.write_logits)
                     drained &= self.write_idle.all() | ~self.write_logits
@@ -267,8 +274,11 @@ class StreamControl(wiring.Component):
                     m.next = "IDLE"
         return m
 
-    def _fetch(self, m, state, job, settle):
-        """States from FETCH_HIDDEN to RUN: the commands for the readers."""
+    def _fetch(self, m, state, job, settle, begins):
+        """States from FETCH_HIDDEN to RUN: the commands for the readers.
+
+        `begins` are statements for the clocks in which there are commands.
+        """
         config = self.config
         channels = range(config.channels)
         reads = [getattr(self, f"read{channel}") for channel in channels]
@@ -305,6 +315,7 @@ class StreamControl(wiring.Component):
             m.next = "FETCH_IMAGE"
         with state("FETCH_IMAGE"):
             m.d.comb += image.eq(1)
+            m.d.sync += begins
             taken = Cat(read.ready for read in reads)
             if config.channels > 1:
                 m.d.sync += left.eq(left & ~taken)
@@ -337,6 +348,6 @@ class StreamControl(wiring.Component):
                     read.payload.beats.eq(self.plan[channel].mask_beats),
                 ]
             taken = Cat(read.ready for read in masks)
-            m.d.sync += left.eq(left & ~taken)
+            m.d.sync += [left.eq(left & ~taken), *begins]
             with m.If((settle == 0) & ((left & ~taken) == 0)):
                 m.next = "RUN"
