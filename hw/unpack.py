@@ -1,6 +1,6 @@
 """Takes the stream of the reader apart: hidden states, headers and bodies of tiles."""
 
-from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -147,35 +147,51 @@ class Unpacker(wiring.Component):
                 load_terms(Mux(last, plan.last_blocks, plan.full_blocks)),
             ]
 
+        # `ready` reaches far: who takes what comes is known from flip-flops, one for each state.
+        takers = {"DONE": Const(1), "HEADER": self.header.ready, "BODY": self.body.ready}
+        if self.channel == 0:
+            takers["HIDDEN"] = self.hidden.ready
+        if self.with_parameters:
+            takers["PARAMETERS"] = self.parameters.ready
+        turns = {
+            state: Signal(init=state == "DONE", name=f"turn_{state.lower()}") for state in takers
+        }
+        m.d.comb += self.i.ready.eq(Cat(turns[state] & takers[state] for state in takers).any())
+
+        def enter(state):
+            m.next = state
+            m.d.sync += [turn.eq(each == state) for each, turn in turns.items()]
+
         # A clock late, when the first tile has been loaded from the complete plan.
         planned = Signal()
         m.d.sync += planned.eq(self.plan_ready)
         with m.FSM(name="section"):
             with m.State("DONE"):
-                m.d.comb += self.i.ready.eq(1)
                 with m.If(transfer):
                     m.d.sync += self.excess.eq(1)
                 with m.If(self.start):
                     m.d.sync += [self.done.eq(0), self.excess.eq(0)]
-                    m.next = "PLAN"
+                    enter("PLAN")
                     if self.channel == 0:
                         m.d.sync += state_left.eq(plan.state_beats)
                         if config.batch > 1:
                             m.d.sync += vectors_left.eq(self.vectors)
-                        m.next = "HIDDEN"
+                        enter("HIDDEN")
             if self.channel == 0:
-                self._unpack_hidden(m, transfer, load_first, planned, state_left, vectors_left)
+                self._unpack_hidden(
+                    m, enter, transfer, load_first, planned, state_left, vectors_left
+                )
             with m.State("PLAN"):
                 m.d.sync += load_first()
                 with m.If(planned):
-                    m.next = "HEADER"
+                    enter("HEADER")
                     if self.channel > 0:
                         with m.If(plan.tiles == 0):
                             m.d.sync += self.done.eq(1)
-                            m.next = "DONE"
+                            enter("DONE")
             with m.State("HEADER"):
                 m.d.sync += load_body()
-                m.d.comb += [self.header.valid.eq(self.i.valid), self.i.ready.eq(self.header.ready)]
+                m.d.comb += self.header.valid.eq(self.i.valid)
                 with m.If(transfer):
                     m.d.sync += [
                         words_left.eq(words_left - per_beat),
@@ -183,10 +199,10 @@ class Unpacker(wiring.Component):
                         next_terms,
                     ]
                     with m.If(header_last):
-                        m.next = "BODY"
+                        enter("BODY")
             with m.State("BODY"):
                 m.d.sync += load_tile(tiles_next_last)
-                m.d.comb += [self.body.valid.eq(self.i.valid), self.i.ready.eq(self.body.ready)]
+                m.d.comb += self.body.valid.eq(self.i.valid)
                 with m.If(transfer):
                     m.d.sync += [slices_left.eq(slices_left - 1), slices_last.eq(slices_left == 2)]
                     with m.If(slices_last):
@@ -199,39 +215,39 @@ class Unpacker(wiring.Component):
                         with m.If(blocks_last):
                             next_blocks = Mux(tiles_next_last, plan.last_blocks, plan.full_blocks)
                             m.d.sync += [tiles_left.eq(tiles_left - 1), load_terms(next_blocks)]
-                            m.next = "HEADER"
+                            enter("HEADER")
                             with m.If(tiles_last):
                                 m.d.sync += self.done.eq(1)
-                                m.next = "DONE"
+                                enter("DONE")
         return m
 
-    def _unpack_hidden(self, m, transfer, load_first, planned, state_left, vectors_left):
+    def _unpack_hidden(self, m, enter, transfer, load_first, planned, state_left, vectors_left):
         """States HIDDEN and PARAMETERS: for each vector its state and its parameters."""
         config = self.config
         m.d.comb += self.hidden.payload.eq(self.i.payload)
 
         def begin_image():
-            m.next = "PLAN"
+            enter("PLAN")
             with m.If(planned):
-                m.next = "HEADER"
+                enter("HEADER")
 
         def end_vector():
             if config.batch == 1:
                 begin_image()
                 return
             m.d.sync += [state_left.eq(self.plan.state_beats), vectors_left.eq(vectors_left - 1)]
-            m.next = "HIDDEN"
+            enter("HIDDEN")
             with m.If(vectors_left == 1):
                 begin_image()
 
         with m.State("HIDDEN"):
-            m.d.comb += [self.hidden.valid.eq(self.i.valid), self.i.ready.eq(self.hidden.ready)]
+            m.d.comb += self.hidden.valid.eq(self.i.valid)
             m.d.sync += load_first()
             with m.If(transfer):
                 m.d.sync += state_left.eq(state_left - 1)
                 with m.If(state_left == 1):
                     if self.with_parameters:
-                        m.next = "PARAMETERS"
+                        enter("PARAMETERS")
                     else:
                         end_vector()
         if not self.with_parameters:
@@ -240,10 +256,7 @@ class Unpacker(wiring.Component):
         beat = Signal(range(max(2, beats)))
         m.d.comb += self.parameters.payload.eq(self.i.payload)
         with m.State("PARAMETERS"):
-            m.d.comb += [
-                self.parameters.valid.eq(self.i.valid),
-                self.i.ready.eq(self.parameters.ready),
-            ]
+            m.d.comb += self.parameters.valid.eq(self.i.valid)
             m.d.sync += load_first()
             with m.If(transfer):
                 m.d.sync += beat.eq(beat + 1)
