@@ -194,6 +194,10 @@ class StreamControl(wiring.Component):
         follow = Signal()
         with m.If(follow):
             m.d.sync += job.eq(self.job.payload)
+        # Of the clock before: nothing but a job from here ends it, and a job that is offered has
+        # had its arguments for longer.
+        free = Signal()
+        m.d.sync += free.eq(may_begin)
 
         # From flip-flops, since they reach far: high in the states CLEAR and PLAN, in the first
         # clock of FETCH_HIDDEN, and from the second one of ABORT on.
@@ -203,12 +207,17 @@ class StreamControl(wiring.Component):
             m.d.comb += self.idle.eq(fsm.ongoing("IDLE"))
             with m.State("IDLE"):
                 m.d.comb += [
-                    self.job.ready.eq(~self.soft_reset & may_begin & follow),
+                    self.job.ready.eq(~self.soft_reset & free & follow),
                     self.begin.eq(self.job.valid & self.job.ready),
                 ]
-                m.d.sync += [resetting.eq(0), follow.eq(1 if config.job_queue else may_begin)]
+                m.d.sync += [
+                    resetting.eq(0),
+                    failure.eq(Status.OK),
+                    self.quiet.eq(0),
+                    follow.eq(1 if config.job_queue else may_begin),
+                ]
                 with m.If(self.begin):
-                    m.d.sync += [follow.eq(0), failure.eq(Status.OK), self.quiet.eq(0)]
+                    m.d.sync += follow.eq(0)
                     m.next = "CHECK"
             with state("CHECK"):
                 m.next = "JUDGE"
