@@ -76,11 +76,12 @@ class EntryStore(wiring.Component):
         # The worst goes to address k - 1, the best comes last and goes to address 0. An entry is
         # written a clock after it was taken, when `left` is its address.
         left = Signal(range(config.k + 1))
+        wanted = Signal()  # left != 0, from a flip-flop: it reaches the keys of the top-k
         taken = Signal()
         entry = Signal(EntryLayout(config), reset_less=True)
         m.d.comb += [
-            self.i.ready.eq(left != 0),
-            self.complete.eq((left == 0) & ~taken),
+            self.i.ready.eq(wanted),
+            self.complete.eq(~wanted & ~taken),
             entries.write_address.eq(left),
             entries.write_data.eq(entry),
             entries.write_enable.eq(taken),
@@ -90,7 +91,7 @@ class EntryStore(wiring.Component):
             entry.eq(Mux(self.i.payload.occupied, self.i.payload.as_value(), 0)),
         ]
         with m.If(self.i.valid & self.i.ready):
-            m.d.sync += left.eq(left - 1)
+            m.d.sync += [left.eq(left - 1), wanted.eq(left != 1)]
         with m.If(taken):
             m.d.sync += self.count.eq(self.count + entry.occupied)
 
@@ -114,6 +115,7 @@ class EntryStore(wiring.Component):
         with m.If(self.collect):
             m.d.sync += [
                 left.eq(self.k),
+                wanted.eq(1),
                 taken.eq(0),
                 self.count.eq(0),
                 fetched.eq(0),
