@@ -87,7 +87,14 @@ def test_a_full_disk_is_told_with_the_folder(run, tmp_path, built, monkeypatch):
     ("options", "part"),
     [
         (("--board", "kv260"), "--board: has no open flow to a bitstream"),
-        (("--board", "ecpix5", "--clock-mhz", "101"), "--clock-mhz: is out of range"),
+        *(
+            (
+                ("--board", "ecpix5", "--clock-mhz", mhz),
+                f"--clock-mhz: is none that the board's PLL makes (expected one of 50, 55, 60, 65, "
+                f"70, 75, 80, 100, found {mhz})",
+            )
+            for mhz in (45, 62, 99, 105)
+        ),
         (("--board", "ecpix5", "--ip", "10.0.0.7"), "--ip: is of use with --bridge ethernet"),
         (
             ("--board", "ecpix5", "--bridge", "ethernet", "--ip", "10.0.7"),
