@@ -1,6 +1,7 @@
 """Points of a sweep on an FPGA: which are placed, and what their clock makes of them."""
 
 import csv
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -49,6 +50,11 @@ def rows(folder):
         return list(csv.DictReader(file))
 
 
+def page(report):
+    """The text of a report, without scripts and pictures."""
+    return re.sub(r"<script.*?</script>", "", report, flags=re.DOTALL)
+
+
 def test_the_front_is_placed_and_its_clock_counts(run, tmp_path, synthesised):
     options = ("--clock-mhz", "50,200", "--seeds", 3, "-o", tmp_path / "out")
     code, out, err = run(*SWEEP, ECP5, *options)
@@ -87,6 +93,17 @@ def test_families_without_place_and_route_have_no_clock(run, tmp_path, synthesis
     (row,) = [row for row in rows(tmp_path / "out") if row["luts_synthesised"]]
     assert row["lut_inputs"] == "6" and row["clock_achieved_MHz"] == ""
     assert row["tokens_per_s_at_achieved_clock"] == ""
+    header, point = out.splitlines()[1:3]
+    assert [name in header for name in ("LUT6", "DSP48", "RAMB36")] == [True] * 3
+    # What there is of an ECP5 stays an estimate.
+    assert (
+        f"~{int(row['lut4_estimated']):,} " in point
+        and f"{int(row['luts_synthesised']):,}" in point
+    )
+    assert "MHz" not in header
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert "1 synthesised for 7-series." in report and "placed" not in page(report)
+    assert f"<td>~{int(row['lut4_estimated']):,}</td>" in report
 
 
 def test_the_tools_are_asked_for_before_the_sweep(run, monkeypatch, synthesised):
