@@ -201,6 +201,12 @@ def test_a_sweep_without_any_area_is_written(run, tmp_path, monkeypatch):
         ((*HEAD, "--limit", "1"), ("--limit", "only with --hidden")),
         ((*HEAD, "--memory", "sram"), ("--memory", "got sram")),
         ((*HEAD, "--latency", "0"), ("--latency", "must be in 1..")),
+        ((*HEAD, "--memory-latency-ns", "9"), ("--memory-latency-ns: is of a DRAM",)),
+        ((*HEAD, "--memory-devices", "2"), ("--memory-devices: is of a DRAM",)),
+        (
+            (*HEAD, "--latency", "9", "--memory", "ddr3-1600-x16,ddr4-2400-x64"),
+            ("--latency: is of ideal memory",),
+        ),
         ((*HEAD, "--memory-devices", "3"), ("--memory-devices", "power of two")),
         ((*HEAD, "--workers", "0"), ("--workers", "at least 1")),
         ((*HEAD, "-k", "1..256", "--batch", "1..16", "--max-burst", "0"), ("no combination",)),
