@@ -22,6 +22,7 @@ from host.options import RUN_FUNCTIONS
 from host.parameters import prepare_vectors
 from host.report import document, print_check, print_results
 from host.results import Results
+from host.run_options import DEFAULT_K
 from host.scoring import RowScores, load_ids, score_ids
 from host.shards import ShardedHead, ShardedImage
 
@@ -50,6 +51,10 @@ class Request:
     def functions(self) -> list[str]:
         """Optional functions that the run uses, of `host.options.RUN_FUNCTIONS`."""
         return [field for field in RUN_FUNCTIONS if getattr(self.arguments, field)]
+
+    def k(self, most: int) -> int:
+        """Results per state, from hardware that gives at most so many."""
+        return self.arguments.k if self.arguments.k is not None else min(DEFAULT_K, most)
 
     @property
     def temperature(self) -> float:
@@ -158,6 +163,17 @@ def run_head(
         temperature=request.head_temperature,
     )
     return results, time.perf_counter() - start
+
+
+def system_document(images: Sequence[Image], described: list[dict]) -> dict:
+    """What ran, for JSON: the only description, or one for each image with its rows."""
+    if len(images) == 1:
+        return described[0]
+    shards = [
+        shard | {"first_row": image.first_row, "rows": image.rows}
+        for image, shard in zip(images, described, strict=True)
+    ]
+    return {"shards": shards}
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """The simulated system as command-line options: its clock and its memory."""
 
 import argparse
+from collections.abc import Collection
 from fractions import Fraction
 
 from host.errors import UsageError
@@ -17,6 +18,7 @@ HIGHEST_LATENCY = 100_000
 DEFAULT_LATENCY_NS = 100.0
 HIGHEST_LATENCY_NS = 100_000.0
 MOST_DEVICES = 64
+NO_DRAM = f"is of a DRAM; {IDEAL} memory takes --latency"
 
 
 def clock_mhz(text: str) -> Fraction:
@@ -51,13 +53,7 @@ def add_simulation_options(parser: argparse.ArgumentParser) -> None:
     )
     add_clock_option(group, DEFAULT_CLOCK_MHZ)
     add_dram_options(group)
-    group.add_argument(
-        "--latency",
-        type=int,
-        metavar="CYCLES",
-        help="with ideal memory, clocks from a read address to its first data "
-        f"(default {DEFAULT_LATENCY})",
-    )
+    add_latency_option(group)
 
 
 def add_sizing_options(parser: argparse.ArgumentParser) -> None:
@@ -100,6 +96,17 @@ def add_dram_options(group) -> None:
     )
 
 
+def add_latency_option(group) -> None:
+    """Add what decides the timing of ideal memory."""
+    group.add_argument(
+        "--latency",
+        type=int,
+        metavar="CYCLES",
+        help="with ideal memory, clocks from a read address to its first data "
+        f"(default {DEFAULT_LATENCY})",
+    )
+
+
 def check_simulation_options(arguments: argparse.Namespace) -> None:
     """Raise UsageError for a memory that is unknown, out of range or contradicts itself."""
     if arguments.memory != IDEAL:
@@ -109,9 +116,18 @@ def check_simulation_options(arguments: argparse.Namespace) -> None:
             )
         check_dram_options(arguments, IDEAL)
         return
-    _check_no_dram(arguments, f"is of a DRAM; {IDEAL} memory takes --latency")
-    if arguments.latency is not None and not 1 <= arguments.latency <= HIGHEST_LATENCY:
-        raise UsageError("--latency", f"must be in 1..{HIGHEST_LATENCY}", found=arguments.latency)
+    _check_no_dram(arguments, NO_DRAM)
+    _check_latency(arguments)
+
+
+def check_swept_memories(arguments: argparse.Namespace, names: Collection[str]) -> None:
+    """Raise UsageError for an option out of range, or of none of several memories."""
+    check_dram_values(arguments)
+    _check_latency(arguments)
+    if IDEAL not in names and arguments.latency is not None:
+        raise UsageError("--latency", f"is of {IDEAL} memory, which --memory does not name")
+    if not set(names) - {IDEAL}:
+        _check_no_dram(arguments, NO_DRAM)
 
 
 def check_sizing_options(arguments: argparse.Namespace, with_clock: bool = False) -> None:
@@ -152,6 +168,11 @@ def check_dram_values(arguments: argparse.Namespace) -> None:
         raise UsageError(
             "--memory-devices", f"must be a power of two in 1..{MOST_DEVICES}", found=devices
         )
+
+
+def _check_latency(arguments: argparse.Namespace) -> None:
+    if arguments.latency is not None and not 1 <= arguments.latency <= HIGHEST_LATENCY:
+        raise UsageError("--latency", f"must be in 1..{HIGHEST_LATENCY}", found=arguments.latency)
 
 
 def _check_no_dram(arguments: argparse.Namespace, message: str) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from host.errors import UserError
@@ -84,6 +84,25 @@ class Output:
             os.replace(self.partial, _target(self.path))
         except OSError as error:
             raise UserError(self.path, f"cannot be written: {error.strerror}") from None
+
+
+def write_files(folder: Path, contents: Mapping[str, str | bytes]) -> None:
+    """Write files to a folder, which is made; each has its name when it is complete.
+
+    Raises
+    ------
+    UserError
+        The folder or a file cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in contents.items():
+            data = content if isinstance(content, bytes) else content.encode()
+            with Output(folder / name) as output:
+                output.partial.write_bytes(data)
+                output.commit()
+    except OSError as error:
+        raise UserError(folder, f"cannot be written: {error.strerror}") from None
 
 
 def _target(path: Path) -> Path:

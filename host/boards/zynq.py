@@ -1,5 +1,6 @@
 """Files for a Zynq UltraScale+ board: what its Tcl script has to know of an accelerator."""
 
+import math
 from fractions import Fraction
 
 from host.boards.board import Board, constraint_text
@@ -49,10 +50,10 @@ def settings(board: Board, config: HeadConfig, clock_mhz: Fraction) -> str:
 
 def xdc(clock_mhz: Fraction) -> str:
     """The clock of an accelerator that is synthesised alone, as a Xilinx design constraint."""
-    period = float(1000 / clock_mhz)
+    picoseconds = math.floor(10**6 / clock_mhz)  # rounded up, they would allow a slower clock
     return (
         "# The accelerator alone; in a block design its clock is known.\n"
-        f"create_clock -name ap_clk -period {period:.3f} [get_ports ap_clk]\n"
+        f"create_clock -name ap_clk -period {picoseconds / 1000:.3f} [get_ports ap_clk]\n"
     )
 
 

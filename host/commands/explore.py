@@ -19,16 +19,16 @@ from host.explore.workers import Workers
 from host.hidden import check_hidden
 from host.memory_options import (
     DEFAULT_CLOCK_MHZ,
-    DEFAULT_LATENCY,
-    HIGHEST_LATENCY,
+    IDEAL,
     add_dram_options,
-    check_dram_values,
+    add_latency_option,
+    check_swept_memories,
 )
 from host.messages import say
 from host.options import PARAMETERS, given_parameters
 from host.output import check_folder
 from host.synth.target import SYNTH_FAMILIES, Target
-from host.synth.tools import NEXTPNR_ECP5, YOSYS, version
+from host.synth.tools import versions
 
 NAME = "explore"
 HELP = "sweep hardware parameters and memories: a table, a CSV file and pictures"
@@ -182,13 +182,7 @@ def _add_system(parser: argparse.ArgumentParser) -> None:
         help=f"clocks, swept as well (default {DEFAULT_CLOCK_MHZ})",
     )
     add_dram_options(group)
-    group.add_argument(
-        "--latency",
-        type=int,
-        metavar="CYCLES",
-        help="with ideal memory, clocks from a read address to its first data "
-        f"(default {DEFAULT_LATENCY})",
-    )
+    add_latency_option(group)
 
 
 def _check_packages(arguments: argparse.Namespace) -> None:
@@ -204,14 +198,12 @@ def _check_packages(arguments: argparse.Namespace) -> None:
                 "explore", f"needs the package {package}: pip install 'unembed[explore]'"
             )
     if arguments.synth is not None:
-        version(YOSYS)
-        if Target(arguments.synth).is_placed:
-            version(NEXTPNR_ECP5)
+        versions(Target(arguments.synth).is_placed)
 
 
 def _check_arguments(arguments: argparse.Namespace) -> None:
     _check_packages(arguments)
-    check_dram_values(arguments)
+    check_swept_memories(arguments, arguments.sweep_memory or (IDEAL,))
     for name, least in LEAST.items():
         value = getattr(arguments, name)
         if value is not None and value < least:
@@ -227,8 +219,6 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
         raise UsageError("--limit", "is of use only with --hidden")
     if arguments.workers is not None and arguments.scheduler is not None:
         raise UsageError("--workers", "are those of the cluster, with --scheduler")
-    if arguments.latency is not None and not 1 <= arguments.latency <= HIGHEST_LATENCY:
-        raise UsageError("--latency", f"must be in 1..{HIGHEST_LATENCY}", found=arguments.latency)
     if arguments.out is not None:
         check_folder(arguments.out, (CSV, REPORT))
         check_folder(arguments.out / FIGURES, figures.FILES)
@@ -250,6 +240,8 @@ def _space(arguments: argparse.Namespace, head: SweptHead) -> Space:
         "devices": arguments.memory_devices,
     }
     given = {name: value for name, value in system.items() if value is not None}
+    if arguments.synth is not None:
+        given["family"] = Target(arguments.synth).hdl_family
     return Space(head, values, where, **given)
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from host.boards.board import GENERIC, Board
 from host.boards.options import add_board_option, board_defaults, chosen_board
 from host.console import print_json, stages
-from host.errors import UsageError, UserError
+from host.errors import UsageError
 from host.memory_options import add_sizing_options, check_sizing_options
 from host.options import OPTIONS, Purpose, add_hardware_options, hardware_config
-from host.output import Output, check_folder
+from host.output import check_folder, write_files
 from host.read_buffer import read_buffer
 from hw.config import HeadConfig
 from hw.family import FAMILIES
@@ -87,24 +87,6 @@ def generated_files(
     except ValueError as error:
         where = OPTIONS.get(str(error).partition(" ")[0], "--family")
         raise UsageError(where, str(error)) from None
-
-
-def write_files(folder: Path, files: dict[str, str]) -> None:
-    """Write text files, each under a temporary name until it is complete.
-
-    Raises
-    ------
-    UserError
-        The folder or a file cannot be written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            with Output(folder / name) as output:
-                output.partial.write_text(text, newline="\n")
-                output.commit()
-    except OSError as error:
-        raise UserError(folder, f"cannot be written: {error.strerror}") from None
 
 
 def run(arguments: argparse.Namespace) -> int:

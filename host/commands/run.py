@@ -11,9 +11,9 @@ from host.devices.open import add_device_options, device_specs, open_device
 from host.driver import Head
 from host.errors import UsageError
 from host.figures import Figures
-from host.head_run import Request, finish, load_request, run_head
+from host.head_run import Request, finish, load_request, run_head, system_document
 from host.registers import Registers
-from host.run_options import DEFAULT_K, add_run_options, check_run_options
+from host.run_options import add_run_options, check_run_options
 from host.shards import ShardedHead
 
 NAME = "run"
@@ -68,11 +68,7 @@ def _system(request: Request, devices: Sequence[Device], heads: Sequence[Head]) 
         }
         for image, device, head in zip(request.images, devices, heads, strict=True)
     ]
-    if len(described) == 1:
-        return described[0]
-    for image, shard in zip(request.images, described, strict=True):
-        shard |= {"first_row": image.first_row, "rows": image.rows}
-    return {"shards": described}
+    return system_document(request.images, described)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -89,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
                 Head(device, image) for device, image in zip(devices, request.images, strict=True)
             ]
             head = ShardedHead(heads) if len(heads) > 1 else heads[0]
-            k = arguments.k if arguments.k is not None else min(DEFAULT_K, head.max_k)
+            k = request.k(head.max_k)
             results, seconds = run_head(request, head, k, "running", progress)
             layouts = [one.layout for one in heads]
             clock = min(float(device.clock_hz) for device in devices)

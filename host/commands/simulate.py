@@ -9,7 +9,7 @@ from host.console import StageProgress, stages
 from host.driver import Head
 from host.figures import Figures
 from host.first_job import FirstJob, add_first_job_options, check_first_job_options, outputs
-from host.head_run import Request, finish, load_request, run_head
+from host.head_run import Request, finish, load_request, run_head, system_document
 from host.image import Image
 from host.memory_options import (
     add_simulation_options,
@@ -22,7 +22,7 @@ from host.memory_rates import memory_rates
 from host.options import Purpose, add_hardware_options, config_for_image
 from host.read_buffer import ReadBuffer, read_buffer
 from host.results import Results
-from host.run_options import DEFAULT_K, add_run_options, check_run_options
+from host.run_options import add_run_options, check_run_options
 from host.shards import ShardedHead
 from hw.config import HeadConfig
 from hw.layout import ImageLayout
@@ -114,12 +114,7 @@ def _system(
         {"image": str(image.path), "config": asdict(config)}
         for image, config in zip(images, configs, strict=True)
     ]
-    if len(images) == 1:
-        (system,) = described
-    else:
-        for image, shard in zip(images, described, strict=True):
-            shard |= {"first_row": image.first_row, "rows": image.rows}
-        system = {"shards": described}
+    system = system_document(images, described)
     memory = memory_model(arguments)
     if memory.dram is None:
         system["latency_cycles"] = memory.latency_cycles
@@ -142,7 +137,7 @@ def run(arguments: argparse.Namespace) -> int:
         with ExitStack() as stack:
             first_job = FirstJob(arguments, stack)
             head = _open_heads(stack, images, configs, arguments, first_job, progress)
-            k = arguments.k if arguments.k is not None else min(DEFAULT_K, configs[0].k)
+            k = request.k(configs[0].k)
             results, seconds = run_head(request, head, k, "simulating", progress)
             figures = _figures(results, images, configs, arguments)
             first_job.save(results, figures.layouts, _title(figures, arguments))

@@ -105,15 +105,23 @@ class DmaBuffer:
                     opened = kernel.open(folder / f"sync_{name}", os.O_WRONLY)
                     stack.callback(os.close, opened)
                     self._sync[name] = opened
-            self._mapping = kernel.map(descriptor, self.where, self.size)
-            self._files = stack.pop_all()
-        self._bytes = np.frombuffer(self._mapping, np.uint8)
+            mapping = kernel.map(descriptor, self.where, self.size)
+            stack.callback(mapping.close)
+            self._bytes = np.frombuffer(mapping, np.uint8)
+            self._opened = stack.pop_all()
 
     def close(self) -> None:
-        """Unmap the buffer, which keeps its content; another driver may open it."""
+        """Unmap the buffer, which keeps its content; another driver may open it.
+
+        A second call does nothing.
+
+        Raises
+        ------
+        BufferError
+            A view is still in use, which keeps the buffer mapped as long as it is.
+        """
         self._bytes = None
-        self._mapping.close()
-        self._files.close()
+        self._opened.close()
 
     def view(self, address: int, size: int) -> np.ndarray:
         """`size` bytes at `address` as the accelerator sees them, uint8 [size]; not a copy."""

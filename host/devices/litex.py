@@ -7,13 +7,9 @@ import numpy as np
 from host.console import StageProgress
 from host.device import DeviceError
 from host.devices.upload import Upload, checksum, load, no_progress
-from host.errors import UsageError
 from host.litex.bridge import Bridge, connect
 from host.litex.levelling import initialise
 from host.registers import Registers
-
-DEFAULT_PORT = 1234
-"""Of `litex_server`."""
 
 CHUNK_BYTES = 1 << 16
 """Of an upload: a second over UART."""
@@ -25,32 +21,27 @@ TEST_BYTES = 4096
 """Written and read after the initialisation."""
 
 
-def open_litex(where: str, csr: Path, progress: StageProgress = no_progress) -> "LitexDevice":
+def open_litex(
+    host: str, port: int, csr: Path, progress: StageProgress = no_progress
+) -> "LitexDevice":
     """The device behind a LiteX server.
 
     Parameters
     ----------
-    where : str
-        HOST or HOST:PORT.
+    host, port : str, int
+        Where `litex_server` listens.
     csr : Path
         The system's ``csr.csv``.
     progress : callable (stage, done, total), optional
 
     Raises
     ------
-    UsageError
-        `where` is no address.
     UserError
         LiteX is not installed, or the file is not of such a system.
     DeviceError
         Nobody answers, or the DRAM does not work.
     """
-    host, colon, text = where.rpartition(":")
-    if not colon:
-        host, text = where, str(DEFAULT_PORT)
-    if not host or not text.isdecimal() or not 0 < int(text) < 1 << 16:
-        raise UsageError("--device", "is no address", expected="litex:HOST[:PORT]", found=where)
-    bridge = connect(host, int(text), csr)
+    bridge = connect(host, port, csr)
     try:
         return LitexDevice(bridge, progress)
     except BaseException:
@@ -94,7 +85,7 @@ class LitexDevice:
         self.name = f"accelerator at {bridge.name}"
         self.uploads: list[Upload] = []
         self.settings = ()
-        self.clock_hz = float(bridge.constants["config_clock_frequency"])
+        self.clock_hz = float(bridge.constant("config_clock_frequency"))
         self._register_origin, _ = bridge.region("unembed")
         self._memory_origin, self.memory_bytes = bridge.region("main_ram")
         if not bridge.read("link_memory_ready"):

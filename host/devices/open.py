@@ -25,6 +25,9 @@ FORMS = f"{UIO}:NAME, {MEM}:ADDRESS or {LITEX}:HOST[:PORT]"
 COMPANIONS = {UIO: "--dma-buffer", MEM: "--dma-buffer", LITEX: "--csr"}
 """The option that a kind of device comes with."""
 
+LITEX_PORT = 1234
+"""Of `litex_server`, unless it is told another one."""
+
 KERNEL = LINUX
 """Where the files of devices are; tests put a stand-in here."""
 
@@ -104,6 +107,8 @@ def device_specs(arguments: argparse.Namespace, images: int) -> list[DeviceSpec]
             raise UsageError("--device", "has no known form", expected=FORMS, found=text)
         if kind == MEM:
             _address(where)
+        if kind == LITEX:
+            _server(where)
         companion = COMPANIONS[kind]
         if not given[companion]:
             raise UsageError(companion, f"is needed for --device {text}")
@@ -146,6 +151,18 @@ def _address(text: str) -> int:
     return address
 
 
+def _server(text: str) -> tuple[str, int]:
+    """Host and port of a LiteX server, given as HOST or HOST:PORT."""
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        host, port = text, str(LITEX_PORT)
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise UsageError(
+            "--device", "is no address", expected=f"{LITEX}:HOST[:PORT]", found=f"{LITEX}:{text}"
+        )
+    return host, int(port)
+
+
 def open_device(spec: DeviceSpec, progress: StageProgress = no_progress) -> Device:
     """Open a device.
 
@@ -160,7 +177,7 @@ def open_device(spec: DeviceSpec, progress: StageProgress = no_progress) -> Devi
         # Imported here: LiteX's remote client is of no use to the others.
         from host.devices.litex import open_litex
 
-        return open_litex(spec.where, Path(spec.companion), progress)
+        return open_litex(*_server(spec.where), Path(spec.companion), progress)
     with ExitStack() as stack:
         if spec.kind == UIO:
             registers = UioRegisters(spec.where, KERNEL)

@@ -4,9 +4,9 @@ import mmap
 import os
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
-from host.device import DeviceError
 from host.devices.kernel import LINUX, WORD, Kernel
 from hw.register_map import ADDRESS_BITS
 
@@ -39,21 +39,20 @@ class RegisterPage:
     def __init__(self, node: Path, where: str, address: int, kernel: Kernel = LINUX):
         self.where = where
         # O_SYNC: /dev/mem then maps without the CPU's cache; UIO always does.
-        self._node = kernel.open(node, os.O_RDWR | os.O_SYNC)
-        try:
+        with ExitStack() as stack:
+            self._node = kernel.open(node, os.O_RDWR | os.O_SYNC)
+            stack.callback(os.close, self._node)
             kernel.lock(self._node, where, address, PAGE_BYTES)
             page, offset = divmod(address, mmap.PAGESIZE)
-            self._mapping = kernel.map(self._node, where, offset + PAGE_BYTES, page * mmap.PAGESIZE)
-        except DeviceError:
-            os.close(self._node)
-            raise
-        self._words = kernel.words(self._mapping, offset, PAGE_BYTES)
+            mapping = kernel.map(self._node, where, offset + PAGE_BYTES, page * mmap.PAGESIZE)
+            stack.callback(mapping.close)
+            self._words = kernel.words(mapping, offset, PAGE_BYTES)
+            self._opened = stack.pop_all()
 
     def close(self) -> None:
-        """Unmap the registers; another driver may open them."""
+        """Unmap the registers; another driver may open them. A second call does nothing."""
         self._words = None
-        self._mapping.close()
-        os.close(self._node)
+        self._opened.close()
 
     def read(self, offset: int) -> int:
         """The register at a byte offset, a multiple of 4."""

@@ -18,6 +18,9 @@ ENABLE = struct.pack("=i", 1)
 COUNT_BYTES = 4
 """What is read of a node for an interrupt: how many there have been."""
 
+LONGEST_POLL = (1 << 31) - 1
+"""Milliseconds that poll() takes: 24 days. A deadline may be later, at a slow clock."""
+
 
 def find_uio(where: str, kernel: Kernel = LINUX) -> str:
     """The uioN of a path, such as /dev/uio4, or a name: uio4, or what its `name` in sysfs is.
@@ -87,7 +90,7 @@ class UioRegisters(RegisterPage):
             # none by the next look at the registers.
             if not self._enable():
                 return super().wait(raised, remaining)
-            if self._poll.poll(math.ceil(remaining * 1000)):
+            if self._poll.poll(min(math.ceil(remaining * 1000), LONGEST_POLL)):
                 self._take_count()
         return True
 

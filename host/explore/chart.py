@@ -1,7 +1,12 @@
 """A chart, however it is drawn: as a picture (`figures`) or in the report (`report`)."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from host.explore.outcome import Outcome
 
 COLOURS = (
     *("#2166ac", "#d6604d", "#1b7837", "#762a83", "#b8860b", "#018571", "#4d4d4d", "#8c510a"),
@@ -45,6 +50,19 @@ class Series:
     hollow: bool = False
     size: int = 7
 
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        outcomes: "Sequence[Outcome]",
+        x: "Callable[[Outcome], float]",
+        y: "Callable[[Outcome], float]",
+        **style,
+    ) -> "Series":
+        """Points of a sweep, at what `x` and `y` make of them."""
+        numbers = tuple(outcome.number for outcome in outcomes)
+        return cls(name, tuple(map(x, outcomes)), tuple(map(y, outcomes)), numbers, **style)
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -86,6 +104,10 @@ class Chart:
         """The least and the largest value on an axis, "x" or "y"."""
         values = [value for series in self.series for value in getattr(series, axis)]
         return min(values), max(values)
+
+
+RINGS = {"colour": "#000000", "symbol": "circle", "hollow": True, "size": 12}
+"""How points are marked that are drawn already."""
 
 
 def style(number: int) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """The charts of a sweep."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import groupby
 
-from host.explore.chart import GREY, RED, Chart, Series, style
+from host.explore.chart import GREY, RED, RINGS, Chart, Series, style
 from host.explore.outcome import PARTS, Outcome
 from host.explore.plan import Sweep, thinned
 from host.explore.point import label
@@ -36,16 +36,6 @@ def charts(sweep: Sweep) -> list[Chart]:
     return [chart for chart in found if chart is not None]
 
 
-def _series(name: str, outcomes: Sequence[Outcome], x: Callable, y: Callable, **how) -> Series:
-    return Series(
-        name,
-        tuple(map(x, outcomes)),
-        tuple(map(y, outcomes)),
-        tuple(outcome.number for outcome in outcomes),
-        **how,
-    )
-
-
 def _speed(outcome: Outcome) -> float:
     return outcome.tokens_per_s
 
@@ -61,7 +51,7 @@ def _against(sweep: Sweep, name: str, unit: str) -> Chart | None:
 
     by_lanes = sorted(thinned(outcomes, MOST_CLOUD), key=lambda each: each.lanes)
     series = [
-        _series(f"{lanes} lanes", list(group), cost, _speed, **style(number), size=6)
+        Series.of(f"{lanes} lanes", list(group), cost, _speed, **style(number), size=6)
         for number, (lanes, group) in enumerate(groupby(by_lanes, lambda each: each.lanes))
     ]
     best, stairs = 0.0, []
@@ -69,14 +59,15 @@ def _against(sweep: Sweep, name: str, unit: str) -> Chart | None:
         if _speed(outcome) > best:
             best = _speed(outcome)
             stairs.append(outcome)
-    series.append(_series(f"most for its {unit}", stairs, cost, _speed, colour=GREY, line="stairs"))
-    rings = {"colour": "#000000", "symbol": "circle", "hollow": True, "size": 12}
-    series.append(_series("on the front", sweep.front, cost, _speed, **rings))
+    series.append(
+        Series.of(f"most for its {unit}", stairs, cost, _speed, colour=GREY, line="stairs")
+    )
+    series.append(Series.of("on the front", sweep.front, cost, _speed, **RINGS))
     placed = [outcome for outcome in sweep.outcomes if outcome.placed and outcome.placed.achieved]
     if placed:
         stars = {"colour": RED, "symbol": "star", "size": 11}
         series.append(
-            _series(
+            Series.of(
                 "placed, at the clock achieved",
                 placed,
                 cost,
@@ -84,7 +75,9 @@ def _against(sweep: Sweep, name: str, unit: str) -> Chart | None:
                 **stars,
             )
         )
-    source = " LUTs are estimated, those of placed points counted." if name == "lut4" else ""
+    source = " LUTs are estimated" if name == "lut4" else ""
+    if source:
+        source += ", those of placed points counted." if placed else "."
     top = max(sweep.front, key=_speed)
     return Chart(
         name=f"front_{name}",
@@ -106,7 +99,7 @@ def _tile(outcome: Outcome) -> float:
 
 def _curves(tiles: Slice, y: Callable, line: str = "solid") -> list[Series]:
     return [
-        _series(f"{lanes} lanes", outcomes, _tile, y, **style(number), line=line)
+        Series.of(f"{lanes} lanes", outcomes, _tile, y, **style(number), line=line)
         for number, (lanes, outcomes) in enumerate(tiles.by_lanes.items())
     ]
 
@@ -114,10 +107,9 @@ def _curves(tiles: Slice, y: Callable, line: str = "solid") -> list[Series]:
 def _cycles(tiles: Slice) -> Chart:
     series = _curves(tiles, lambda each: each.cycles_per_token)
     simulated = [each for each in tiles.outcomes if each.simulated]
-    rings = {"colour": "#000000", "symbol": "circle", "hollow": True, "size": 12}
     if simulated:
         series.append(
-            _series("simulated", simulated, _tile, lambda each: each.cycles_per_token, **rings)
+            Series.of("simulated", simulated, _tile, lambda each: each.cycles_per_token, **RINGS)
         )
     return Chart(
         name="cycles",
@@ -183,7 +175,7 @@ def _padding(tiles: Slice) -> Chart | None:
     # Lanes do not change the image.
     outcomes = next(iter(tiles.by_lanes.values()))
     series = [
-        _series(name, outcomes, _tile, share(kind), **style(number), line="solid")
+        Series.of(name, outcomes, _tile, share(kind), **style(number), line="solid")
         for number, (kind, name) in enumerate(PADDING.items())
     ]
     if not any(value for one in series for value in one.y):
@@ -200,7 +192,9 @@ def _padding(tiles: Slice) -> Chart | None:
     )
 
 
-def _where(sweep: Sweep) -> Chart:
+def _where(sweep: Sweep) -> Chart | None:
+    if not sweep.front:
+        return None
     outcomes = thinned(sweep.front, MOST_BARS)
     series = [
         Series(
@@ -245,7 +239,7 @@ def _quality(sweep: Sweep) -> Chart | None:
     for outcome in sorted(judged, key=_speed):
         best[_format(outcome)] = outcome
     series = [
-        _series(name, [outcome], kl, _speed, **style(number), size=11)
+        Series.of(name, [outcome], kl, _speed, **style(number), size=11)
         for number, (name, outcome) in enumerate(sorted(best.items()))
     ]
     shares = "; ".join(

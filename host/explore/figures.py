@@ -32,11 +32,15 @@ LINES = {"": "none", "solid": "-", "dash": "--", "stairs": "--"}
 WIDTH, HEIGHT = 7.2, 4.8
 """Inches: text is that of a paper's when the picture fills the width of its page."""
 BAR_HEIGHT = 0.44
+HEADROOM = 1.07
+"""Of an axis that begins at 0, above the highest point."""
 TITLE_COLUMNS = 84
 
 
 def write(folder: Path, sweep: Sweep, progress: Callable[[int, int], None]) -> list[Path]:
     """Write all charts to a folder, each as PNG and as SVG.
+
+    Those of another sweep, of which this one has no such chart, are removed.
 
     Raises
     ------
@@ -51,6 +55,9 @@ def write(folder: Path, sweep: Sweep, progress: Callable[[int, int], None]) -> l
         for suffix in SUFFIXES:
             paths.append(folder / f"{chart.name}{suffix}")
             save(figure, paths[-1])
+    for name in FILES:
+        if folder / name not in paths:
+            (folder / name).unlink(missing_ok=True)
     progress(len(found), len(found))
     return paths
 
@@ -73,7 +80,8 @@ def draw(chart: Chart, about: str) -> "Figure":
         axes.grid(which="major", color="#e4e4e4")
         axes.set_axisbelow(True)
         if not chart.y_base:
-            axes.set_ylim(bottom=0)
+            _, highest = chart.span("y")
+            axes.set_ylim(0, HEADROOM * highest)
     axes.set_xlabel(chart.x_label)
     axes.set_ylabel(chart.y_label)
     axes.set_title(f"{chart.title}: {about}", fontsize="medium")
@@ -97,6 +105,8 @@ def _draw_series(axes: "Axes", series: Series) -> None:
         linewidth=1.2,
         drawstyle="steps-post" if series.line == "stairs" else "default",
         zorder=3 if series.symbol else 2,
+        # Symbols at the edge, such as those at 0, are whole.
+        clip_on=not series.symbol,
     )
 
 

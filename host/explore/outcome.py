@@ -100,7 +100,7 @@ class Outcome:
         return self.point.config.lanes
 
     @property
-    def _design(self) -> PlacedDesign | None:
+    def ecp5_design(self) -> PlacedDesign | None:
         """What was synthesised, if it is of the family that areas are estimated for."""
         design = self.placed.design if self.placed else None
         return design if design and design.lut_inputs == LUT_INPUTS else None
@@ -108,12 +108,12 @@ class Outcome:
     @property
     def lut4(self) -> int | None:
         """Of an ECP5: synthesised, otherwise estimated."""
-        if self._design:
-            return self._design.lut
+        if self.ecp5_design:
+            return self.ecp5_design.lut
         return self.area.lut4 if self.area else None
 
     @property
     def dsp(self) -> int | None:
         """Of an ECP5: synthesised, otherwise counted."""
-        source = self._design or self.area
+        source = self.ecp5_design or self.area
         return source.dsp if source else None

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from host.errors import UserError
 from host.explore.store import Task
 from host.synth.synthesis import synthesise
 from host.synth.target import Target
+from host.synth.tools import versions
 from hw.config import HeadConfig
 
 
@@ -37,6 +39,13 @@ class PlacementTask(Task):
     target : Target
     seeds : tuple of int
         Of the placements whose median clock counts.
+    tools : tuple of str
+        Names and versions of those that are wanted; by default of those that are here.
+
+    Raises
+    ------
+    ToolError
+        A tool is missing.
     """
 
     kind: ClassVar[str] = "placed"
@@ -45,6 +54,11 @@ class PlacementTask(Task):
     config: HeadConfig
     target: Target
     seeds: tuple[int, ...] = (1,)
+    tools: tuple[str, ...] | None = None
+
+    def __post_init__(self):
+        if self.tools is None:
+            object.__setattr__(self, "tools", versions(self.target.is_placed))
 
     def compute(self) -> PlacedDesign:
         """Synthesise it, which takes minutes.
@@ -52,8 +66,17 @@ class PlacementTask(Task):
         Raises
         ------
         ToolError, UserError
-            A tool is missing or failed, or the design does not fit the device.
+            A tool is missing, has another version or failed, or the design does not fit the
+            device.
         """
+        here = versions(self.target.is_placed)
+        if here != self.tools:
+            raise UserError(
+                "worker",
+                "has other tools",
+                expected=", ".join(self.tools),
+                found=", ".join(here),
+            )
         found = synthesise(self.config, self.target, seeds=self.seeds)
         path = None
         if found.path is not None:

@@ -13,7 +13,13 @@ from host.explore.figures import wrapped
 from host.explore.outcome import Outcome
 from host.explore.plan import Sweep
 from host.explore.point import label
-from host.explore.table import heading, placed_cells
+from host.explore.table import (
+    HEADINGS,
+    area_cells,
+    heading,
+    synthesis_cells,
+    synthesis_columns,
+)
 from host.explore.values import shown
 from host.output import Output
 
@@ -79,7 +85,10 @@ def _summary(sweep: Sweep) -> str:
         wrong = sum(outcome.simulated.mismatches for outcome in simulated)
         text += f", of whose {compared:,} results {wrong} are unlike the golden model's"
     placed = sum(outcome.placed is not None for outcome in sweep.outcomes)
-    return text + (f"; {placed} placed and routed." if placed else ".")
+    if not placed:
+        return text + "."
+    how = "placed and routed" if sweep.plan.target.is_placed else "synthesised"
+    return text + f"; {placed} {how} for {sweep.plan.target}."
 
 
 def _shown_points(sweep: Sweep) -> dict[int, dict[str, str]]:
@@ -103,11 +112,11 @@ def hover(outcome: Outcome, sweep: Sweep) -> str:
         f"({source})"
     )
     if outcome.area:
-        about = "" if outcome.placed else "~"
-        lines.append(f"{about}{outcome.lut4:,} LUT4, {outcome.dsp:,} DSP, {outcome.area.ram:,} RAM")
-    if outcome.placed and outcome.placed.achieved:
-        own = outcome.placed
-        lines.append(f"placed: {own.fmax_mhz:.1f} MHz, {own.tokens_per_s:,.1f} tokens/s")
+        lines.append("{} LUT4, {} DSP, {} RAM".format(*area_cells(outcome)))
+    columns = synthesis_columns(sweep, [outcome])
+    if columns:
+        cells = zip(synthesis_cells(outcome, columns), columns, strict=True)
+        lines.append("synthesised: " + ", ".join(f"{cell} {name}" for cell, name in cells))
     if outcome.quality:
         lines.append(f"best token kept in {outcome.quality.top1:.1%}, KL {outcome.quality.kl:.2g}")
     lines.append(f"bound by {outcome.estimate.bound_by}")
@@ -115,7 +124,7 @@ def hover(outcome: Outcome, sweep: Sweep) -> str:
 
 
 def _two_a_line(settings: dict[str, object]) -> list[str]:
-    words = [label({name: value}, {}) for name, value in settings.items()]
+    words = [label({name: value}, HEADINGS) for name, value in settings.items()]
     return [", ".join(words[start : start + 2]) for start in range(0, len(words), 2)]
 
 
@@ -201,6 +210,7 @@ def _scatter(series: Series, texts: list[str]):
         text=texts or None,
         hovertemplate="%{text}<extra></extra>" if texts else None,
         hoverinfo=None if texts else ("name" if series.name else "skip"),
+        cliponaxis=not symbol,
     )
 
 
@@ -256,13 +266,13 @@ def _front_table(sweep: Sweep) -> str:
     swept = sweep.swept
     names = ["point", *map(heading, swept), "tokens/s", "cycles per token", "LUT4", "DSP", "RAM"]
     judged = any(outcome.quality for outcome in sweep.front)
-    placed = any(outcome.placed for outcome in sweep.front)
-    names += ["MHz achieved", "tokens/s at it"] * placed + ["top 1", "KL, nats"] * judged
+    synthesis = synthesis_columns(sweep, sweep.front)
+    names += [*synthesis, *["top 1", "KL, nats"] * judged]
     names.append("bound by")
     lines = ["<tr>" + "".join(f"<th>{html.escape(name)}</th>" for name in names) + "</tr>"]
     for outcome in sweep.front[:MOST_FRONT]:
         cells = "".join(
-            f"<td>{html.escape(text)}</td>" for text in _cells(outcome, swept, placed, judged)
+            f"<td>{html.escape(text)}</td>" for text in _cells(outcome, swept, synthesis, judged)
         )
         lines.append(f'<tr data-point="{outcome.number}" tabindex="0">{cells}</tr>')
     left = len(sweep.front) - MOST_FRONT
@@ -270,13 +280,13 @@ def _front_table(sweep: Sweep) -> str:
     return f"<table>{''.join(lines)}</table>{more}"
 
 
-def _cells(outcome: Outcome, swept: list[str], placed: bool, judged: bool) -> list[str]:
-    area, quality = outcome.area, outcome.quality
+def _cells(
+    outcome: Outcome, swept: list[str], synthesis: tuple[str, ...], judged: bool
+) -> list[str]:
+    quality = outcome.quality
     cells = [str(outcome.number), *(shown(name, outcome.settings[name]) for name in swept)]
     cells += [f"{outcome.tokens_per_s:,.1f}", f"{outcome.cycles_per_token:,.0f}"]
-    cells += [f"{outcome.lut4:,}", f"{outcome.dsp:,}", f"{area.ram:,}"] if area else [""] * 3
-    if placed:
-        cells += placed_cells(outcome)
+    cells += [*area_cells(outcome), *synthesis_cells(outcome, synthesis)]
     if judged:
         cells += [f"{quality.top1:.1%}", f"{quality.kl:.2g}"] if quality else ["", ""]
     return [*cells, outcome.estimate.bound_by]

@@ -2,9 +2,9 @@
 
 from itertools import groupby
 
-from host.explore.chart import GREY, Chart, Series, style
+from host.explore.chart import GREY, RINGS, Chart, Series, style
 from host.explore.outcome import Outcome
-from host.explore.plan import Sweep
+from host.explore.plan import Sweep, thinned
 from sim.memory.bandwidth import sustained_bytes_per_cycle
 
 MOST_ROOFS = 6
@@ -28,13 +28,9 @@ def _multipliers(outcome: Outcome) -> float:
     return lanes * float(outcome.point.clock_hz) / 1e9
 
 
-def _some(values: dict[str, float]) -> dict[str, float]:
-    """At most `MOST_ROOFS` of several roofs, the lowest and the highest among them."""
-    ordered = sorted(values.items(), key=lambda item: item[1])
-    if len(ordered) <= MOST_ROOFS:
-        return dict(ordered)
-    last = len(ordered) - 1
-    return dict(ordered[round(i * last / (MOST_ROOFS - 1))] for i in range(MOST_ROOFS))
+def _some(roofs: dict[str, float]) -> dict[str, float]:
+    """At most `MOST_ROOFS` of several, the lowest and the highest among them."""
+    return dict(thinned(sorted(roofs.items(), key=lambda item: item[1]), MOST_ROOFS))
 
 
 def roofline(sweep: Sweep) -> Chart:
@@ -48,8 +44,6 @@ def roofline(sweep: Sweep) -> Chart:
         return products * outcome.tokens_per_s / 1e9
 
     outcomes = sorted(sweep.outcomes, key=lambda each: each.lanes)
-    step = -(-len(outcomes) // MOST_POINTS)
-    shown = outcomes[::step]
     left = min(map(intensity, outcomes)) / 1.3
     right = max(map(intensity, outcomes)) * 1.3
     memories = {}
@@ -68,29 +62,11 @@ def roofline(sweep: Sweep) -> Chart:
     for roof in _some(roofs).values():
         series.append(Series("", (left, right), (roof, roof), colour=GREY, line="dash"))
     series.append(Series("all multipliers busy", (), (), colour=GREY, line="dash"))
-    for number, (lanes, group) in enumerate(groupby(shown, lambda each: each.lanes)):
-        group = list(group)
-        series.append(
-            Series(
-                f"{lanes} lanes",
-                tuple(map(intensity, group)),
-                tuple(map(reached, group)),
-                tuple(outcome.number for outcome in group),
-                **style(number),
-                size=6,
-            )
-        )
-    rings = {"colour": "#000000", "symbol": "circle", "hollow": True, "size": 12}
-    front = sweep.front
-    series.append(
-        Series(
-            "on the front",
-            tuple(map(intensity, front)),
-            tuple(map(reached, front)),
-            tuple(outcome.number for outcome in front),
-            **rings,
-        )
-    )
+    shown = groupby(thinned(outcomes, MOST_POINTS), lambda each: each.lanes)
+    for number, (lanes, group) in enumerate(shown):
+        how = {**style(number), "size": 6}
+        series.append(Series.of(f"{lanes} lanes", list(group), intensity, reached, **how))
+    series.append(Series.of("on the front", sweep.front, intensity, reached, **RINGS))
     return Chart(
         name="roofline",
         title="Roofline",

@@ -7,12 +7,16 @@ from fractions import Fraction
 from itertools import product
 from math import prod
 
+from host.console import StageProgress
 from host.errors import UsageError, UserError
 from host.explore.head import SweptHead
 from host.explore.point import Point
 from host.memory_options import DEFAULT_CLOCK_MHZ, DEFAULT_LATENCY, DEFAULT_LATENCY_NS, IDEAL
 from host.options import BUFFER_FIELDS
 from hw.config import FOLDS, IMAGE_FIELDS, HeadConfig
+from hw.family import GENERIC
+from hw.verilog import check_family
+from sim.build import no_progress
 from sim.estimate import Estimate
 from sim.memory import DEVICES, DramTiming, MemoryModel
 from sim.memory.sizing import choose
@@ -40,6 +44,8 @@ class Space:
         As `DramTiming` has them.
     known : dict of MemoryModel
         Further memories by the names that values have for them.
+    family : str
+        FPGA that Verilog is written for, whose DSP blocks decide what `dsp_pairs` can be.
 
     Raises
     ------
@@ -54,6 +60,7 @@ class Space:
     latency_ns: float = DEFAULT_LATENCY_NS
     devices: int | None = None
     known: Mapping[str, MemoryModel] = field(default_factory=dict)
+    family: str = GENERIC
 
     def __post_init__(self):
         values = self.values
@@ -91,13 +98,14 @@ class Space:
         """Names of what has more than one value."""
         return [name for name, values in self.values.items() if len(values) > 1]
 
-    def points(self) -> "Points":
+    def points(self, progress: StageProgress = no_progress) -> "Points":
         """All points."""
         found: dict[Point, tuple[dict[str, object], Estimate]] = {}
         reasons: Counter[str] = Counter()
         formats = _Formats(self.head)
         repeated = 0
-        for settings in self._settings():
+        for done, settings in enumerate(self._settings()):
+            progress("estimating", done, self.combinations)
             try:
                 point = self._point(settings, formats)
                 if point in found:
@@ -127,6 +135,7 @@ class Space:
             hardware["fold"] = _fold(lanes, hardware)
         sizes = {name: hardware.pop(name) for name in BUFFER_FIELDS if name in hardware}
         config = HeadConfig(**hardware)
+        check_family(config, self.family)
         memory = self._memory(settings.get("memory", IDEAL))
         clock = Fraction(settings.get("clock_mhz", DEFAULT_CLOCK_MHZ)) * 10**6
         if all(size > 0 for size in sizes.values()):

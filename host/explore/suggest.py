@@ -139,7 +139,8 @@ def _space(board: Board, head: SweptHead, chosen: Mapping[str, tuple], supply: S
     # An image decides its own format.
     values = {name: each for name, each in values.items() if name not in head.image_fields}
     values |= {"memory": (board.name,), "clock_mhz": (supply.clock_hz / 10**6,)}
-    return Space(head, values, known={board.name: board_memory(board, supply.memories)})
+    memories = {board.name: board_memory(board, supply.memories)}
+    return Space(head, values, known=memories, family=board.family)
 
 
 def _best(

@@ -66,8 +66,7 @@ def explore(plan: Plan, workers: Workers, progress: StageProgress) -> Sweep:
     UserError
         There are no workers.
     """
-    progress("estimating", 0, 1)
-    points = plan.space.points()
+    points = plan.space.points(progress)
     run = _Run(plan, workers, progress)
     outcomes = _estimated(plan, points)
     outcomes = _with_area(run, outcomes)
@@ -75,8 +74,6 @@ def explore(plan: Plan, workers: Workers, progress: StageProgress) -> Sweep:
         outcomes = _with_quality(run, outcomes)
     outcomes = mark_front(outcomes)
     outcomes = _with_simulation(run, outcomes)
-    if plan.simulate != NONE:
-        outcomes = mark_front(outcomes)
     if plan.target is not None:
         outcomes = _with_placement(run, outcomes)
     return Sweep(plan, outcomes, points.invalid, points.repeated, run.reused)
@@ -165,9 +162,18 @@ def _to_simulate(plan: Plan, outcomes: Sequence[Outcome]) -> list[int]:
 
 
 def _with_simulation(run: _Run, outcomes: list[Outcome]) -> list[Outcome]:
+    """What is simulated may bring other points to the front, which are simulated then."""
+    tried: set[int] = set()
+    while new := set(_to_simulate(run.plan, outcomes)) - tried:
+        outcomes = mark_front(_simulated(run, outcomes, sorted(new)))
+        tried |= new
+    return outcomes
+
+
+def _simulated(run: _Run, outcomes: list[Outcome], indices: Sequence[int]) -> list[Outcome]:
     plan = run.plan
     tasks = {}
-    for index in _to_simulate(plan, outcomes):
+    for index in indices:
         point = outcomes[index].point
         states = ()
         if plan.hidden is not None:
@@ -175,11 +181,11 @@ def _with_simulation(run: _Run, outcomes: list[Outcome]) -> list[Outcome]:
             chosen = np.resize(plan.hidden, (point.config.batch, plan.head.dim))
             states = tuple(state.tobytes() for state in chosen)
         tasks[point] = SimulationTask(plan.head, point, states)
-    if not tasks:
-        return outcomes
     found = run.measure("simulating", tasks)
-    outcomes = _taken(outcomes, found, lambda outcome: outcome.point, "simulated", "simulation")
-    return [_checked(outcome) for outcome in outcomes]
+    taken = _taken(outcomes, found, lambda outcome: outcome.point, "simulated", "simulation")
+    for index in indices:
+        taken[index] = _checked(taken[index])
+    return taken
 
 
 def _checked(outcome: Outcome) -> Outcome:

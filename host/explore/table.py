@@ -1,5 +1,7 @@
 """A sweep in the terminal and as JSON."""
 
+from collections.abc import Sequence
+
 from rich.table import Table
 
 from host.console import print_table
@@ -22,6 +24,8 @@ HEADINGS = {
     "job_queue": "queue",
 }
 """Of columns whose names are long."""
+CLOCK_COLUMNS = ("MHz achieved", "tokens/s at it")
+AMD_COLUMNS = ("LUT6", "DSP48", "RAMB36")
 MOST_REASONS = 8
 
 
@@ -40,7 +44,7 @@ def chosen(sweep: Sweep, rows: int) -> list[Outcome]:
 def print_sweep(sweep: Sweep, rows: int) -> None:
     """The head, the best points, and how many were left out for what reason."""
     outcomes = chosen(sweep, rows)
-    placed = any(outcome.placed for outcome in outcomes)
+    synthesis = synthesis_columns(sweep, outcomes)
     judged = any(outcome.quality for outcome in outcomes)
     simulated = sum(outcome.simulated is not None for outcome in sweep.outcomes)
     print(
@@ -51,11 +55,11 @@ def print_sweep(sweep: Sweep, rows: int) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("", "point", *map(heading, sweep.swept), "tokens/s", "estimate", "LUT4", "DSP"):
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
-    for name in ("RAM", *(("clock", "at it") if placed else ()), *(("top 1", "KL") * judged)):
+    for name in ("RAM", *synthesis, *(("top 1", "KL") * judged)):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("bound by", no_wrap=True)
     for outcome in outcomes:
-        table.add_row(*_cells(outcome, sweep, placed, judged))
+        table.add_row(*_cells(outcome, sweep, synthesis, judged))
     print_table(table)
     left = len(sweep.outcomes) - len(outcomes)
     if left:
@@ -82,27 +86,45 @@ def print_invalid(sweep: Sweep) -> None:
         print(f"  and {left} further reasons (--json has all)")
 
 
-def _cells(outcome: Outcome, sweep: Sweep, placed: bool, judged: bool) -> list[str]:
-    area, quality, simulated = outcome.area, outcome.quality, outcome.simulated
+def _cells(outcome: Outcome, sweep: Sweep, synthesis: Sequence[str], judged: bool) -> list[str]:
+    quality, simulated = outcome.quality, outcome.simulated
     cells = ["*" if outcome.front else "", str(outcome.number)]
     cells += [shown(name, outcome.settings[name]) for name in sweep.swept]
     cells.append(f"{outcome.tokens_per_s:,.1f}")
     error = outcome.estimate.cycles / simulated.cycles - 1 if simulated else 0
     cells.append(f"{error:+.2%}" if simulated else "only")
-    lut4 = f"{'' if outcome.placed else '~'}{outcome.lut4:,}" if area else ""
-    cells += [lut4, f"{outcome.dsp:,}" if area else "", f"{area.ram:,}" if area else ""]
-    if placed:
-        cells += placed_cells(outcome)
+    cells += area_cells(outcome)
+    cells += synthesis_cells(outcome, synthesis)
     if judged:
         cells += [f"{quality.top1:.1%}", f"{quality.kl:.2g}"] if quality else ["", ""]
     return [*cells, outcome.estimate.bound_by]
 
 
-def placed_cells(outcome: Outcome) -> list[str]:
-    """The clock of a point, MHz, and tokens per second at it; empty where it was not placed."""
+def area_cells(outcome: Outcome) -> list[str]:
+    """LUT4, with `~` where they are estimated, DSP and RAM of an ECP5; empty where not known."""
+    if outcome.area is None:
+        return [""] * 3
+    about = "" if outcome.ecp5_design else "~"
+    return [f"{about}{outcome.lut4:,}", f"{outcome.dsp:,}", f"{outcome.area.ram:,}"]
+
+
+def synthesis_columns(sweep: Sweep, outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    """Names of the columns of `synthesis_cells`; none where none of the points was synthesised."""
+    if not any(outcome.placed for outcome in outcomes):
+        return ()
+    return CLOCK_COLUMNS if sweep.plan.target.is_placed else AMD_COLUMNS
+
+
+def synthesis_cells(outcome: Outcome, columns: Sequence[str]) -> list[str]:
+    """The clock of a point, MHz, and tokens per second at it, or without place and route what the
+    synthesised design takes; empty where it was not synthesised.
+    """
     placed = outcome.placed
-    if placed is None or placed.achieved is None:
-        return ["", ""]
+    if placed is None:
+        return [""] * len(columns)
+    if placed.achieved is None:
+        design = placed.design
+        return [f"{design.lut:,}", f"{design.dsp:,}", f"{design.ram:,.4g}"]
     return [f"{placed.fmax_mhz:.1f}", f"{placed.tokens_per_s:,.1f}"]
 
 

@@ -7,6 +7,8 @@ answered, and Etherbone's writes are datagrams that nobody acknowledges.
 
 import socket
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from host.device import DeviceError
@@ -24,8 +26,11 @@ TIMEOUT_S = 10.0
 TRIES = 4
 """Times that writes are sent when they get lost."""
 
+LINKS = "Comm"
+"""What `litex_server` calls its links begins so."""
+
 DATAGRAMS = "CommUDP"
-"""What `litex_server` calls the link whose writes can get lost."""
+"""What it calls the link whose writes can get lost."""
 
 INSTALL = "pip install 'unembed[litex]'"
 
@@ -46,6 +51,9 @@ def _client_class():
         def _receive_server_info(self):
             info = self.socket.recv(128)
             self.link = info.decode(errors="replace").partition(":")[0]
+            if not self.link.startswith(LINKS):
+                self.socket.close()
+                raise OSError(f"it begins with {info[:32]!r}")
 
         def receive_packet(self, *arguments):
             packet = super().receive_packet(*arguments)
@@ -106,8 +114,8 @@ class Bridge:
 
     Attributes
     ----------
-    constants : dict
-        Of the system, by name: int, or str.
+    name : str
+        Where the server is, for messages.
     datagrams : bool
         Writes are datagrams, which nobody acknowledges.
 
@@ -122,8 +130,8 @@ class Bridge:
     def __init__(self, client, csr: Path):
         self._client = client
         self._csr = csr
+        self._given_up = False
         self.name = f"{client.host}:{client.port}"
-        self.constants = client.constants.d
         self.datagrams = client.link == DATAGRAMS
         self._written = self.read("link_writes")
         if not self.cycles_since(self.read("link_cycles")):
@@ -141,12 +149,9 @@ class Bridge:
         words = []
         while len(words) < count:
             part = min(count - len(words), RECORD_WORDS)
-            try:
-                words += self._client.read(address + 4 * len(words), part)
-            except OSError as error:
-                raise DeviceError(
-                    f"{self.name}: read at {address:#x}: {error or 'no answer'}"
-                ) from None
+            start = address + 4 * len(words)
+            with self._link(f"read at {start:#x}"):
+                words += self._client.read(start, part)
         return words
 
     def write_words(self, address: int, words: list[int]) -> None:
@@ -182,10 +187,23 @@ class Bridge:
             raise DeviceError(f"{self.name}: a write at {address:#x} got lost {TRIES} times")
 
     def _send(self, address: int, words: list[int]) -> None:
-        try:
+        with self._link(f"write at {address:#x}"):
             self._client.write(address, words)
+
+    @contextmanager
+    def _link(self, access: str) -> Iterator[None]:
+        """Around an access to the server; raises DeviceError if it fails.
+
+        It is the last one then: an answer that comes late would be taken for that of the next.
+        """
+        if self._given_up:
+            raise DeviceError(f"{self.name}: {access}: the link was given up after an error")
+        try:
+            yield
         except OSError as error:
-            raise DeviceError(f"{self.name}: write at {address:#x}: {error}") from None
+            self._given_up = True
+            self.close()
+            raise DeviceError(f"{self.name}: {access}: {error}") from None
 
     def _missing(self, words: int) -> int:
         """How many of the words sent since the last call got lost."""
@@ -200,7 +218,14 @@ class Bridge:
             )
         return missing
 
-    # Registers and regions by name.
+    # Constants, registers and regions by name.
+
+    def constant(self, name: str) -> int:
+        """A constant of the system; raises UserError if it is missing."""
+        value = self._client.constants.d.get(name)
+        if not isinstance(value, int):
+            raise self._foreign(f"constant {name}")
+        return value
 
     def region(self, name: str) -> tuple[int, int]:
         """First address and size of a region of memory; raises UserError if it is missing."""
@@ -245,6 +270,6 @@ class Bridge:
         if not cycles:
             return
         start = self.read("link_cycles")
-        time.sleep(cycles / self.constants["config_clock_frequency"])
+        time.sleep(cycles / self.constant("config_clock_frequency"))
         while self.cycles_since(start) < cycles:
             pass

@@ -8,6 +8,8 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from host.boards.board import board
+from host.boards.ecp5 import nextpnr_options
 from host.synth.phases import PlacementPhase, SynthesisPhase
 from host.synth.tools import ECPPACK, NEXTPNR_ECP5, YOSYS, Tools, version
 from hw.config import HeadConfig
@@ -22,7 +24,6 @@ GATEWARE = tuple(HERE / name for name in ("accelerator.py", "checksum.py", "soc.
 """What is written in LiteX's language, and runs in a process of its own."""
 
 BOARD = "ecpix5"
-FPGA = ("--um5g-85k", "--package", "CABGA554", "--speed", "8")
 
 LITEX = ("litex", "litedram", "liteeth", "litex-boards", "migen")
 INSTALL = "pip install 'unembed[litex,synth]'"
@@ -119,7 +120,8 @@ def bitstream(config: HeadConfig, options: SystemOptions, progress: Progress = n
     ToolError
         A tool is missing or failed.
     """
-    tools = (litex_versions(), version(YOSYS), version(NEXTPNR_ECP5))
+    versions = (litex_versions(), version(YOSYS), version(NEXTPNR_ECP5))
+    fpga = nextpnr_options(board(BOARD))
     # Amaranth takes half a second to import, which a cached bitstream need not wait for.
     from hw import verilog
 
@@ -129,7 +131,8 @@ def bitstream(config: HeadConfig, options: SystemOptions, progress: Progress = n
         [
             text,
             json.dumps(asdict(options)),
-            *tools,
+            *versions,
+            *fpga,
             *(path.read_bytes() for path in (*GATEWARE, Path(__file__))),
         ]
     )
@@ -139,7 +142,7 @@ def bitstream(config: HeadConfig, options: SystemOptions, progress: Progress = n
         elaborate("host.litex.ecpix5", options.description(), entry)
         with Tools() as tools:
             _synthesise(tools, entry, progress)
-            _place_and_route(tools, entry, options.seed, progress)
+            _place_and_route(tools, entry, [*fpga, "--seed", str(options.seed)], progress)
             progress("packing the bitstream", 0, 1)
             bit, svf = BITSTREAMS
             arguments = ["--compress", f"{BOARD}.config", "--bit", bit, "--svf", svf]
@@ -162,7 +165,7 @@ def _synthesise(tools: Tools, folder: Path, progress: Progress) -> None:
     tools.run(YOSYS, [script.name], folder, on_line)
 
 
-def _place_and_route(tools: Tools, folder: Path, seed: int, progress: Progress) -> None:
+def _place_and_route(tools: Tools, folder: Path, options: list[str], progress: Progress) -> None:
     phase = PlacementPhase()
 
     def on_line(line: str) -> None:
@@ -174,8 +177,11 @@ def _place_and_route(tools: Tools, folder: Path, seed: int, progress: Progress) 
         "--lpf": f"{BOARD}.lpf",
         "--textcfg": f"{BOARD}.config",
         "--report": "nextpnr.json",
-        "--seed": str(seed),
     }
     # The report is judged later; without the last option there is none when a clock is missed.
-    arguments = [*FPGA, *(word for pair in files.items() for word in pair), "--timing-allow-fail"]
+    arguments = [
+        *options,
+        *(word for pair in files.items() for word in pair),
+        "--timing-allow-fail",
+    ]
     tools.run(NEXTPNR_ECP5, arguments, folder, on_line)

@@ -8,7 +8,7 @@ levelling: it sends the strobe in the middle of the data.
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,7 +30,11 @@ TRIES = 8
 class Csr(Protocol):
     """The registers and constants of the system; `host.litex.bridge.Bridge`."""
 
-    constants: Mapping[str, object]
+    name: str
+    """Identifies the system in messages."""
+
+    def constant(self, name: str) -> int:
+        """A constant by its name."""
 
     def read(self, name: str) -> int:
         """A register of any width."""
@@ -65,14 +69,14 @@ class Geometry:
     delays: int
 
     @classmethod
-    def of(cls, constants: Mapping[str, object]) -> "Geometry":
+    def of(cls, csr: Csr) -> "Geometry":
         return cls(
-            phases=constants["sdram_phases"],
-            read_phase=constants["sdram_rdphase"],
-            write_phase=constants["sdram_wrphase"],
-            lanes=constants["sdram_databits"] // 8,
-            bitslips=constants["sdram_bitslips"],
-            delays=constants["sdram_delays"],
+            phases=csr.constant("sdram_phases"),
+            read_phase=csr.constant("sdram_rdphase"),
+            write_phase=csr.constant("sdram_wrphase"),
+            lanes=csr.constant("sdram_databits") // 8,
+            bitslips=csr.constant("sdram_bitslips"),
+            delays=csr.constant("sdram_delays"),
         )
 
     @property
@@ -98,7 +102,7 @@ def initialise(csr: Csr) -> tuple[Setting, ...]:
     DeviceError
         A byte lane reads right at no setting, or not reliably; the message shows the scan.
     """
-    geometry = Geometry.of(csr.constants)
+    geometry = Geometry.of(csr)
     csr.write("sdram_dfii_control", CKE | ODT | RESET_N)
     _replay(csr)
     settings = _level(csr, geometry)
@@ -116,9 +120,9 @@ def _command(csr: Csr, phase: int, command: int, address: int = 0, bank: int = 0
 
 def _replay(csr: Csr) -> None:
     """The initialisation sequence, which LiteDRAM computed for this PHY and memory."""
-    for step in range(csr.constants["sdram_init_steps"]):
+    for step in range(csr.constant("sdram_init_steps")):
         address, bank, control, command, delay = (
-            csr.constants[f"sdram_init{step}_{name}"]
+            csr.constant(f"sdram_init{step}_{name}")
             for name in ("address", "bank", "control", "command", "delay")
         )
         if control:
@@ -229,8 +233,8 @@ def _level(csr: Csr, geometry: Geometry) -> tuple[Setting, ...]:
         setting = widest_window(works)
         if setting is None:
             raise DeviceError(
-                f"the DRAM's byte lane {lane} reads right at no setting; lanes that do, by "
-                f"bitslip and delay: {_drawn(table)}"
+                f"{csr.name}: the DRAM's byte lane {lane} reads right at no setting; lanes that "
+                f"do, by bitslip and delay: {_drawn(table)}"
             )
         settings.append(setting)
     for _ in range(TRIES):
@@ -239,8 +243,8 @@ def _level(csr: Csr, geometry: Geometry) -> tuple[Setting, ...]:
         if _reads_right(csr, geometry, lanes.all) == lanes.all:
             return tuple(settings)
     raise DeviceError(
-        f"the DRAM reads wrong in the middle of windows that it read right in; the scan, lanes by "
-        f"bitslip and delay: {_drawn(table)}"
+        f"{csr.name}: the DRAM reads wrong in the middle of windows that it read right in; the "
+        f"scan, lanes by bitslip and delay: {_drawn(table)}"
     )
 
 

@@ -75,14 +75,10 @@ class Netlist:
             name: cell for name, cell in module["cells"].items() if cell["type"] == "$scopeinfo"
         }
         self._wrapped = DESIGN in notes
-        self._paths = {name: self._relative(name, note) for name, note in notes.items()}
+        self._paths = {name: _instance_path(name, note) for name, note in notes.items()}
         self._lines = self._module_lines(module, notes)
         self.names = self._net_names(module)
         self.scopes = self._scopes()
-
-    def _relative(self, name: str, note: dict) -> tuple[str, ...]:
-        """The path of an instance: below the wrapper if there is one, else below the design."""
-        return tuple(note["attributes"].get("hdlname", name).split(" "))
 
     def _scope(self, path: tuple[str, ...]) -> tuple[str, ...]:
         """The scope of a path from the top; with an instance of the wrapper in front there."""
@@ -206,6 +202,11 @@ class Netlist:
                 name, path = self.names[bit]
                 return ".".join((*self._inside(self._scope(path)), name))
         return ".".join((*self.scopes[cell], self.cells[cell]["type"]))
+
+
+def _instance_path(name: str, note: dict) -> tuple[str, ...]:
+    """The path of an instance from the top, from Yosys' note of it."""
+    return tuple(note["attributes"].get("hdlname", name).split(" "))
 
 
 def _place(source: str) -> tuple[str, int]:

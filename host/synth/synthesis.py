@@ -13,7 +13,7 @@ from host.synth.ecp5 import Placement
 from host.synth.fit import check_fit
 from host.synth.netlist import WRAPPER
 from host.synth.target import ECP5, Target
-from host.synth.tools import NEXTPNR_ECP5, YOSYS, Tools, version
+from host.synth.tools import Tools, versions
 from host.synth.utilisation import CONNECTIONS, Utilisation, block_path, by_block, dsp_uses
 from host.synth.verilog_ports import module_ports
 from host.synth.wrapper import wrapper
@@ -195,7 +195,7 @@ def _counted(
         blocks=by_block(inside, block or CONNECTIONS, tuple(BLOCKS)),
         wrapper=around,
         dsp_uses=dsp_uses((*path, *scope) for scope, kind, _ in inside if kind == "dsp"),
-        tools=(version(YOSYS), *((version(NEXTPNR_ECP5),) if target.is_placed else ())),
+        tools=versions(target.is_placed),
         synthesis_seconds=found.synthesis_seconds,
         **{"available": {}, "soft_multipliers": None} | others,
     )

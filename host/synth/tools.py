@@ -37,6 +37,17 @@ def version(tool: str) -> str:
         raise ToolError(f'{tool} is not installed: pip install "unembed[synth]"') from None
 
 
+def versions(placing: bool) -> tuple[str, ...]:
+    """Names and versions of the tools that synthesis takes, with or without place and route.
+
+    Raises
+    ------
+    ToolError
+        One is not installed.
+    """
+    return tuple(map(version, (YOSYS, NEXTPNR_ECP5) if placing else (YOSYS,)))
+
+
 class Tools:
     """Runs tools, also from several threads, and ends those that run when it is closed."""
 

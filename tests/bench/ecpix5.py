@@ -30,8 +30,9 @@ PEAK_BANDWIDTH = 600e6
 ROWS, DIM = 3000, 256
 
 
-def place(config: HeadConfig) -> None:
-    """Print what the system uses with each bridge."""
+def place(config: HeadConfig) -> bool:
+    """Print what the system uses with each bridge; whether all clocks are met."""
+    met = True
     for bridge in BRIDGES:
         options = SystemOptions(bridge=bridge)
         with stages() as progress:
@@ -41,8 +42,10 @@ def place(config: HeadConfig) -> None:
         )
         print(f"{bridge}: {used}")
         for clock in report.clocks:
+            met &= clock.met
             verdict = "met" if clock.met else "MISSED"
             print(f"  {clock.net}: {clock.achieved:.1f} of {clock.required:.1f} MHz, {verdict}")
+    return met
 
 
 def bandwidth(config: HeadConfig) -> float:
@@ -64,17 +67,20 @@ def bandwidth(config: HeadConfig) -> float:
     return counters["data_beats"] * config.bus_bytes * CLOCK_HZ / cycles
 
 
-def main() -> None:
+def main() -> int:
     config = HeadConfig(**board(BOARD).defaults)
     multipliers = config.lanes * config.batch
+    passed = multipliers >= LEAST_MULTIPLIERS
     print(f"{multipliers} multipliers ({LEAST_MULTIPLIERS} required)")
-    place(config)
+    passed &= place(config)
     rate = bandwidth(config)
+    passed &= rate >= LEAST_BANDWIDTH
     print(
         f"reads {rate / 1e6:.1f} of {PEAK_BANDWIDTH / 1e6:.0f} MB/s in simulation "
         f"({LEAST_BANDWIDTH / 1e6:.0f} required)"
     )
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())

@@ -50,7 +50,7 @@ class Lane:
 class FakeDram:
     """See `host.litex.levelling.Csr`."""
 
-    constants = CONSTANTS
+    name = "board"
 
     def __init__(self, lanes: list[Lane]):
         self.lanes = lanes
@@ -61,6 +61,9 @@ class FakeDram:
         self.found = bytes(LANES * TRANSFERS)
         self.row_open = False
         self.strobed = 0
+
+    def constant(self, name: str) -> int:
+        return CONSTANTS[name]
 
     def wait(self, cycles: int) -> None:
         self.waited.append((cycles, self.values.get("sdram_dfii_control")))

@@ -25,6 +25,7 @@ class FakeClient:
         self.words = {WRITES: 0xFFFF_FFF0}
         self.records = []
         self.reads = 0
+        self.closed = False
         self.regs = SimpleNamespace(
             d={
                 "link_writes": SimpleNamespace(addr=WRITES, length=1),
@@ -34,6 +35,9 @@ class FakeClient:
         )
         self.mems = SimpleNamespace(d={"main_ram": SimpleNamespace(base=RAM, size=1 << 20)})
         self.constants = SimpleNamespace(d={"config_clock_frequency": 75_000_000})
+
+    def close(self):
+        self.closed = True
 
     def read(self, address, count):
         assert count <= RECORD_WORDS
@@ -115,6 +119,24 @@ def test_silence_is_an_error():
         bridge.read_words(RAM, 1)
 
 
+def test_an_answer_that_comes_late_is_not_taken_for_the_next():
+    client = FakeClient()
+    bridge = Bridge(client, CSR)
+    answer = client.read
+
+    def late(*arguments):
+        client.read = answer
+        raise TimeoutError("no answer")
+
+    client.read = late
+    for reason in ("no answer", "the link was given up after an error"):
+        with pytest.raises(DeviceError, match=reason):
+            bridge.read("wide")
+    with pytest.raises(DeviceError, match="write at 0x40000000: the link was given up"):
+        bridge.write_words(RAM, [1])
+    assert client.closed
+
+
 def test_a_foreign_register_list_is_a_users_error():
     client = FakeClient()
     del client.regs.d["link_writes"]
@@ -122,6 +144,11 @@ def test_a_foreign_register_list_is_a_users_error():
         Bridge(client, CSR)
     with pytest.raises(UserError, match="has no region unembed"):
         Bridge(FakeClient(), CSR).region("unembed")
+    for foreign in ({}, {"sdram_phases": "two"}):
+        client = FakeClient()
+        client.constants.d = foreign
+        with pytest.raises(UserError, match="csr.csv: has no constant sdram_phases"):
+            Bridge(client, CSR).constant("sdram_phases")
     client = FakeClient()
     client.clocks_per_read = 0
     with pytest.raises(UserError, match="csr.csv: is not of the system at board:1234"):

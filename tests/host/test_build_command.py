@@ -1,5 +1,6 @@
 """`unembed build`: what it refuses, reports and writes, without its tools."""
 
+import errno
 import json
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from host.commands import build
 from host.litex.build import BITSTREAMS
 from tests.host.command_line import assert_one_line, without_progress
+from tests.host.stand_in import failing
 
 CELLS = {"TRELLIS_COMB": 16586, "TRELLIS_FF": 10216, "MULT18X18D": 36, "DP16KD": 34}
 
@@ -71,11 +73,28 @@ def test_a_missed_clock_is_a_failure_that_writes_nothing(run, tmp_path, built):
     assert not out.exists()
 
 
+def test_a_full_disk_is_told_with_the_folder(run, tmp_path, built, monkeypatch):
+    out = tmp_path / "out"
+    out.mkdir()
+    monkeypatch.setattr("host.output.Output.commit", failing(errno.ENOSPC))
+    code, text, err = run("build", "--board", "ecpix5", "-o", out)
+    assert (code, text) == (1, "")
+    assert_one_line(without_progress(err), f"{out}: cannot be written: No space left on device")
+    assert list(out.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("options", "part"),
     [
         (("--board", "kv260"), "--board: has no open flow to a bitstream"),
-        (("--board", "ecpix5", "--clock-mhz", "101"), "--clock-mhz: is out of range"),
+        *(
+            (
+                ("--board", "ecpix5", "--clock-mhz", mhz),
+                f"--clock-mhz: is none that the board's PLL makes (expected one of 50, 55, 60, 65, "
+                f"70, 75, 80, 100, found {mhz})",
+            )
+            for mhz in (45, 62, 99, 105)
+        ),
         (("--board", "ecpix5", "--ip", "10.0.0.7"), "--ip: is of use with --bridge ethernet"),
         (
             ("--board", "ecpix5", "--bridge", "ethernet", "--ip", "10.0.7"),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from host.explore.area import FAMILY, AreaTask, constants, lut4
+from host.explore.area import CONSTANTS, FAMILY, AreaTask, constants, lut4
 from host.explore.area_features import features
 from host.explore.store import version
 from hw.config import HeadConfig
@@ -49,3 +49,14 @@ def test_multipliers_and_block_rams_are_those_of_the_design(tmp_path, monkeypatc
     assert (found.dsp, found.ram) == (counted.dsp, counted.block_rams(FAMILY))
     assert found.memory_bits == sum(width * depth for width, depth in counted.memories)
     assert found.lut4 == lut4(BASE)
+
+
+def test_other_constants_are_another_result(tmp_path, monkeypatch):
+    (tmp_path / "host" / "explore").mkdir(parents=True)
+    constants = tmp_path / "host" / "explore" / CONSTANTS
+    monkeypatch.setattr("host.explore.store.ROOT", tmp_path)
+    found = []
+    for text in ("{}", '{"blocks": {}}'):
+        constants.write_text(text)
+        found.append(version.__wrapped__())
+    assert found[0] != found[1]

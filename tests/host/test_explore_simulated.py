@@ -89,6 +89,35 @@ def test_a_result_unlike_the_golden_model_fails_its_point(run, files, monkeypatc
     assert "point 1: simulation: 3 of 64 places are unlike the golden model's" in err
 
 
+def test_points_that_come_to_the_front_by_simulation_are_simulated(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("UNEMBED_CACHE", str(tmp_path / "cache"))
+    from host.explore import sweep
+    from host.explore.measure import Simulated
+
+    rounds = []
+
+    def results(self, tasks, quick=False):
+        simulated = [task for task in tasks if isinstance(task, SimulationTask)]
+        rounds.extend([len(simulated)] * bool(simulated))
+        for number, task in enumerate(tasks):
+            if task not in simulated:
+                yield number, task.compute()
+                continue
+            # Slower than any that is estimated, so that others take its place.
+            cycles = 10**7 + task.point.config.tile_rows
+            yield number, Simulated(cycles, 1, 2, 3, 4, 90, 5, 6, 7, compared=64, mismatches=0)
+
+    monkeypatch.setattr(sweep.Workers, "results", results)
+    code, out, err = run(
+        "explore", "512x96", "--bus-bits", 64, "--tile-rows", "8,16,64", "-k", 4, "--json"
+    )
+    assert code == 0, err
+    points = {point["point"]: point for point in json.loads(out)["points"]}
+    front = [points[number] for number in json.loads(out)["front"]]
+    assert front and all(point["cycles_simulated"] for point in front)
+    assert len(rounds) > 1
+
+
 SPACE = Space(
     SweptHead.named("512x96"), {"bus_bits": (64,), "lanes": (4, 8), "tile_rows": (8, 16, 64)}
 )

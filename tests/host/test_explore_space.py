@@ -169,3 +169,20 @@ def test_the_command_of_a_point_makes_its_hardware():
 def test_a_point_has_words():
     settings = {"lanes": 8, "weight_bits": 4, "group": 0, "mask": True, "clock_mhz": Fraction(250)}
     assert label(settings) == "8 lanes, int4, group row, mask yes, 250 MHz"
+
+
+def test_pairs_that_the_family_cannot_multiply_are_no_points():
+    values = {"bus_bits": (64,), "weight_bits": (4,), "dsp_pairs": (True,), "fold": (1,)}
+    values |= {"width": (8,), "hidden_bits": (8, 16)}
+    assert len(Space(HEAD, values).points().points) == 2
+    found = Space(HEAD, values, family="ecp5").points()
+    assert [point.config.hidden_bits for point in found.points] == [8]
+    (reason,) = found.invalid
+    assert "on ecp5: two products take a multiplier with a port of 25 bits" in reason
+
+
+def test_estimating_says_how_far_it_is():
+    told = []
+    values = {"bus_bits": (64,), "tile_rows": (8, 9, 16), "k": (4, 8)}
+    Space(HEAD, values).points(lambda *progress: told.append(progress))
+    assert told == [("estimating", done, 6) for done in range(6)]

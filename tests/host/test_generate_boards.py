@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from systemrdl.rdltypes import AccessType, OnWriteType
 from host import cli
 from host.boards.board import BOARDS, GENERIC, board, constraint_text
 from host.boards.ecp5 import nextpnr_options
+from host.boards.zynq import xdc
 from hw import verilog
 from hw.config import HeadConfig
 from hw.register_docs import c_header
@@ -216,6 +218,14 @@ def test_fusesoc_sets_up_the_tools_of_a_board(folders, tmp_path, name, target, p
 )
 def test_constraints_have_the_clock_of_the_board(folders, name, file, text):
     assert text in (folders / name / file).read_text()
+
+
+@pytest.mark.parametrize(
+    ("mhz", "period"),
+    [(Fraction(200), "5.000"), (Fraction(150), "6.666"), (Fraction(1000, 3), "3.000")],
+)
+def test_no_constraint_allows_a_slower_clock(mhz, period):
+    assert f"-period {period} [get_ports ap_clk]" in xdc(mhz)
 
 
 def test_another_clock_is_in_constraints_and_report(run, tmp_path, monkeypatch):

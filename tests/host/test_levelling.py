@@ -42,7 +42,9 @@ def test_the_memory_is_initialised_in_order_and_handed_to_the_controller():
 
 
 def test_a_lane_without_a_window_is_an_error_that_shows_the_scan():
-    with pytest.raises(DeviceError, match=r"byte lane 1 reads right at no setting.* 01110000"):
+    with pytest.raises(
+        DeviceError, match=r"^board: .* lane 1 reads right at no setting.* 01110000"
+    ):
         initialise(FakeDram([Lane(1, range(1, 4)), Lane(0, range(0))]))
 
 
@@ -65,7 +67,7 @@ def test_settings_are_made_until_they_hold():
     lanes = [Lane(1, range(3, 6)), Lane(2, range(4, 7))]
     initialise(Hesitant(lanes, ignored=7))
     assert [lane.set_delay for lane in lanes] == [4, 5]
-    with pytest.raises(DeviceError, match="reads wrong in the middle of windows"):
+    with pytest.raises(DeviceError, match="^board: .* reads wrong in the middle of windows"):
         initialise(Hesitant([Lane(1, range(3, 6)), Lane(2, range(4, 7))], ignored=1000))
 
 

@@ -294,6 +294,14 @@ def test_a_uio_device_without_an_interrupt_is_polled(small, monkeypatch):
     assert list(looks) == []
 
 
+def test_a_deadline_may_be_later_than_the_kernel_waits_at_a_time(small, monkeypatch):
+    looks = iter([False, True])
+    with uio_device(small) as device:
+        monkeypatch.setattr(device, "_raised", lambda: next(looks))
+        small.notify()
+        device.wait_interrupt(1 << 60)
+
+
 @pytest.mark.parametrize("call", ["read", "write"])
 def test_an_interrupt_that_the_kernel_takes_away_is_told(small, monkeypatch, call):
     with uio_device(small) as device:

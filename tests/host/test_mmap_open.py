@@ -1,6 +1,7 @@
 """What opening a memory-mapped device refuses: one in use, absent, forbidden or of no use."""
 
 import errno
+import gc
 import os
 import subprocess
 import sys
@@ -78,6 +79,31 @@ def test_a_busy_buffer_leaves_no_register_locked(small):
     registers.close()
     buffer.close()
     uio_device(small).close()
+
+
+@pytest.mark.parametrize("opener", [uio_device, mem_device])
+def test_a_second_close_leaves_files_of_others_open(small, opener):
+    device = opener(small)
+    device.close()
+    with open(os.devnull) as other:  # has the number of the first that was closed
+        device.close()
+        os.fstat(other.fileno())
+
+
+def test_a_view_in_use_keeps_the_buffer_no_longer_than_itself(small):
+    buffer = DmaBuffer("udmabuf0", small)
+    view = buffer.view(buffer.base, 64)
+    try:
+        buffer.close()
+    except BufferError:
+        pass
+    else:
+        pytest.fail("the view should keep the buffer mapped")
+    with pytest.raises(DeviceError, match="device busy"):
+        DmaBuffer("udmabuf0", small)
+    del view, buffer
+    gc.collect()  # the traceback of the error
+    DmaBuffer("udmabuf0", small).close()
 
 
 # What cannot be opened.

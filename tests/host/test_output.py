@@ -7,7 +7,7 @@ import pytest
 
 from host.commands import generate, simulate
 from host.errors import UserError
-from host.output import Output, check_folder, check_output
+from host.output import Output, check_folder, check_output, write_files
 
 from .command_line import assert_one_line, without_progress
 
@@ -37,6 +37,14 @@ def test_an_error_leaves_what_was_there(tmp_path):
         raise RuntimeError
     assert path.read_text() == "first"
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_files_of_a_folder_are_written_as_they_are_given(tmp_path):
+    folder = tmp_path / "new" / "folder"
+    write_files(folder, {"text": "ä\nb\n", "bytes": b"\xff\r\n"})
+    assert (folder / "text").read_bytes() == "ä\nb\n".encode()
+    assert (folder / "bytes").read_bytes() == b"\xff\r\n"
+    assert sorted(os.listdir(folder)) == ["bytes", "text"]
 
 
 @pytest.mark.parametrize("there", [True, False])

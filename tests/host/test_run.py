@@ -284,6 +284,16 @@ def test_a_job_that_hangs_is_an_error_with_the_status(run, files, board, monkeyp
         (["--device", "mem:-4096"], ["must be a multiple of 4096", "found mem:-4096"]),
         (["--device", "uio:uio0", *CLOCK], ["--dma-buffer: is needed for --device uio:uio0"]),
         (["--device", "litex:board"], ["--csr: is needed for --device litex:board"]),
+        *(
+            (["--device", f"litex:{where}", "--csr", "csr.csv"], ["--device: ", part])
+            for where, part in {
+                ":1234": "is no address (expected litex:HOST[:PORT], found litex::1234)",
+                "board:": "is no address (expected litex:HOST[:PORT], found litex:board:)",
+                "board:0": "found litex:board:0)",
+                "board:70000": "found litex:board:70000)",
+                "board:x": "found litex:board:x)",
+            }.items()
+        ),
         (UIO, ["--clock-mhz: or --board is needed: uio cannot tell the clock"]),
         ([*UIO, "--board", "generic"], ["--board: generic has no clock of its own"]),
         ([*UIO, *CLOCK, *UIO], ["--device: one is needed for each image (expected 1, found 2)"]),

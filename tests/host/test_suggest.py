@@ -8,9 +8,12 @@ import pytest
 
 from host.boards.board import board
 from host.command_line import build_parser
+from host.errors import UserError
 from host.explore.board_memory import board_device, board_memory
+from host.explore.head import SweptHead
 from host.explore.measure import Simulated, SimulationTask
-from host.explore.suggest import RESOURCES
+from host.explore.suggest import RESOURCES, suggest
+from sim.build import no_progress
 from sim.memory import DEVICES
 
 from .command_line import assert_one_line, without_progress
@@ -53,6 +56,12 @@ def test_more_states_and_narrower_weights_are_chosen_where_they_may(run):
     many = report(run, *ECPIX5, "--batch", "1..4", "--weights", "int4,int8")
     assert (many["config"]["batch"], many["config"]["weight_bits"]) == (4, 4)
     assert many["estimate"]["tokens_per_s"] > 4 * one["estimate"]["tokens_per_s"]
+
+
+def test_pairs_that_the_fpga_cannot_multiply_are_not_suggested():
+    values = {"weight_bits": (4,), "hidden_bits": (16,), "dsp_pairs": (True,), "width": (16,)}
+    with pytest.raises(UserError, match="dsp_pairs must be off .* on ecp5"):
+        suggest(board("ecpix5"), SweptHead.named("99x64"), values, Fraction(10**8), no_progress)
 
 
 def test_people_get_a_table_and_the_command(run):

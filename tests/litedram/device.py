@@ -1,7 +1,5 @@
 """The accelerator on LiteDRAM's port, simulated, as a device of the host driver."""
 
-import ctypes
-import shutil
 from ctypes import POINTER, byref, c_int, c_uint8, c_uint32, c_uint64
 from ctypes import c_void_p as handle
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ from sim import build, toolchain
 from sim.cache import cached, digest
 from sim.device import check_response, timeout_message
 from tests.litedram.controller import Controller, Core, generate
+from tests.verilated import RECIPES, compile_library, load
 
 HERE = Path(__file__).parent
 HARNESS = HERE / "harness.cpp"
@@ -72,7 +71,7 @@ def simulator(config: HeadConfig, core: Core) -> Path:
     sources = {name: (HERE / name).read_text() for name in DESIGN}
     sources |= {"unembed.v": verilog, "litedram_core.v": core.verilog}
     options = [f"-GMEMORY_BYTES={core.memory_bytes}"]
-    recipes = (Path(__file__), Path(toolchain.__file__), HARNESS)
+    recipes = (Path(__file__), HARNESS, *RECIPES)
     key = digest(
         [
             toolchain.version(),
@@ -82,36 +81,22 @@ def simulator(config: HeadConfig, core: Core) -> Path:
         ]
     )
 
-    def compile_library(entry):
+    def build_library(entry):
         with toolchain.workspace() as folder:
             for name, text in sources.items():
                 (folder / name).write_text(text)
-            archives = toolchain.verilate(
+            compile_library(
                 folder,
                 [folder / name for name in sources],
                 "top",
+                HARNESS,
+                entry / "simulator.so",
                 options,
-                toolchain.LIBRARY_FLAGS,
-                build.no_progress,
                 # A job runs for a second, an optimised simulator would compile for a minute.
                 quick=True,
             )
-            harness = shutil.copy(HARNESS, folder)
-            toolchain.run(
-                [
-                    *toolchain.compile_command(folder, toolchain.LIBRARY_FLAGS),
-                    "-shared",
-                    "-Wl,-Bsymbolic",
-                    harness,
-                    *map(str, archives),
-                    "-pthread",
-                    "-o",
-                    str(entry / "simulator.so"),
-                ],
-                folder,
-            )
 
-    return cached(f"litedram-simulator-{key}", compile_library) / "simulator.so"
+    return cached(f"litedram-simulator-{key}", build_library) / "simulator.so"
 
 
 class LiteDramDevice:
@@ -145,10 +130,7 @@ class LiteDramDevice:
         self.config = config
         self.clock_hz = float(controller.clock_hz)
         self.memory_bytes = core.memory_bytes
-        self._library = ctypes.CDLL(str(simulator(config, core)))
-        for name, (result, arguments) in _SIGNATURES.items():
-            function = getattr(self._library, name)
-            function.restype, function.argtypes = result, arguments
+        self._library = load(simulator(config, core), _SIGNATURES)
         self._simulation = self._library.litedram_create()
         self._library.litedram_reset(self._simulation, RESET_CYCLES)
         # What a memory is told at first, such as its latencies, the model does not look at. The

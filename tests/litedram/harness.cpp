@@ -3,29 +3,24 @@
 #include <cstdint>
 #include <cstring>
 
-#include "Vtop.h"
-#include "verilated.h"
-
-#define EXPORT extern "C" __attribute__((visibility("default")))
+#include "clocked.h"
 
 namespace {
 
 enum Client : uint8_t { kHost, kAccelerator, kReader };
 
-// Results of an access: an AXI response, or one of these.
-constexpr int kTimeout = -1;
+// Result of an access besides an AXI response and kTimeout.
 constexpr int kBusy = -2;
 
 constexpr uint64_t kBurstBytes = 4096;
 constexpr uint64_t kBeatBytes = sizeof(Vtop::host_wdata);
 
-class Simulation {
+class Simulation : public Clocked {
  public:
-  Simulation() : top_(&context_) {
+  Simulation() {
     top_.client = kAccelerator;
     top_.eval();
   }
-  ~Simulation() { top_.final(); }
 
   void reset(uint64_t cycles) {
     top_.rst_n = 0;
@@ -145,7 +140,6 @@ class Simulation {
   }
 
   const Vtop& top() const { return top_; }
-  uint64_t cycles() const { return cycles_; }
 
  private:
   static uint64_t burst_bytes(uint64_t address, uint64_t size) {
@@ -162,15 +156,6 @@ class Simulation {
     clock();
     pin = 0;
     top_.eval();
-  }
-
-  void clock() {
-    top_.eval();
-    top_.clk = 1;
-    top_.eval();
-    top_.clk = 0;
-    top_.eval();
-    ++cycles_;
   }
 
   int write_burst(uint64_t address, const uint8_t* data, uint64_t size, uint64_t limit) {
@@ -240,10 +225,6 @@ class Simulation {
     top_.eval();
     return last && beat >= address + size ? response : kTimeout;
   }
-
-  VerilatedContext context_;
-  Vtop top_;
-  uint64_t cycles_ = 0;
 };
 
 }  // namespace

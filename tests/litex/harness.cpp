@@ -1,22 +1,17 @@
 // The Verilated system, `soc`, behind a C interface for ctypes: its clock and its Wishbone port.
 #include <cstdint>
 
-#include "Vtop.h"
-#include "verilated.h"
-
-#define EXPORT extern "C" __attribute__((visibility("default")))
+#include "clocked.h"
 
 namespace {
 
-// Results of an access.
+// Results of an access besides kTimeout.
 constexpr int kDone = 0;
 constexpr int kError = 1;
-constexpr int kTimeout = -1;
 
-class Simulation {
+class Simulation : public Clocked {
  public:
-  Simulation() : top_(&context_) { top_.eval(); }
-  ~Simulation() { top_.final(); }
+  Simulation() { top_.eval(); }
 
   void reset(uint64_t cycles) {
     top_.rst = 1;
@@ -62,21 +57,6 @@ class Simulation {
     (lane ? top_.window1_strobe_last : top_.window0_strobe_last) = window[4];
     top_.eval();
   }
-
-  uint64_t cycles() const { return cycles_; }
-
- private:
-  void clock() {
-    top_.clk = 1;
-    top_.eval();
-    top_.clk = 0;
-    top_.eval();
-    ++cycles_;
-  }
-
-  VerilatedContext context_;
-  Vtop top_;
-  uint64_t cycles_ = 0;
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 """The simulated system: built, cached, and run."""
 
-import ctypes
 import shutil
 from ctypes import POINTER, byref, c_int, c_uint8, c_uint32, c_uint64
 from ctypes import c_void_p as handle
@@ -11,6 +10,7 @@ from host.litex import build as litex_build
 from hw.config import HeadConfig
 from sim import build, toolchain
 from sim.cache import cached, digest
+from tests.verilated import RECIPES, compile_library, load
 
 HERE = Path(__file__).parent
 HARNESS = HERE / "harness.cpp"
@@ -63,13 +63,7 @@ def system(config: HeadConfig) -> System:
         A tool is missing or failed.
     """
     verilog = build.accelerator_verilog(config)
-    recipes = (
-        *GENERATORS,
-        *litex_build.GATEWARE,
-        HARNESS,
-        Path(__file__),
-        Path(toolchain.__file__),
-    )
+    recipes = (*GENERATORS, *litex_build.GATEWARE, HARNESS, Path(__file__), *RECIPES)
     key = digest(
         [
             toolchain.version(),
@@ -84,28 +78,8 @@ def system(config: HeadConfig) -> System:
             (folder / "unembed.v").write_text(verilog)
             description = {"clock_hz": CLOCK_HZ, "verilog": "unembed.v"}
             litex_build.elaborate("tests.litex.simulated_soc", description, folder)
-            archives = toolchain.verilate(
-                folder,
-                [folder / "unembed.v", folder / "soc.v"],
-                "soc",
-                (),
-                toolchain.LIBRARY_FLAGS,
-                build.no_progress,
-            )
-            harness = shutil.copy(HARNESS, folder)
-            toolchain.run(
-                [
-                    *toolchain.compile_command(folder, toolchain.LIBRARY_FLAGS),
-                    "-shared",
-                    "-Wl,-Bsymbolic",
-                    harness,
-                    *map(str, archives),
-                    "-pthread",
-                    "-o",
-                    str(entry / "soc.so"),
-                ],
-                folder,
-            )
+            design = [folder / "unembed.v", folder / "soc.v"]
+            compile_library(folder, design, "soc", HARNESS, entry / "soc.so")
             shutil.copy(folder / "csr.csv", entry)
 
     entry = cached(f"litex-simulator-{key}", build_library)
@@ -123,10 +97,7 @@ class Simulation:
     """
 
     def __init__(self, system: System, windows=ALWAYS):
-        self._library = ctypes.CDLL(str(system.library))
-        for name, (result, arguments) in _SIGNATURES.items():
-            function = getattr(self._library, name)
-            function.restype, function.argtypes = result, arguments
+        self._library = load(system.library, _SIGNATURES)
         self._simulation = self._library.soc_create()
         self.plant(windows)
         self._library.soc_reset(self._simulation, RESET_CYCLES)

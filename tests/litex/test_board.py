@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from host.commands.build import CLOCKS_MHZ
 from host.litex.build import SystemOptions, elaborate
 from hw.config import HeadConfig
 from sim.build import accelerator_verilog
@@ -39,6 +40,26 @@ def folder(request, tmp_path_factory):
 
 def test_the_simulated_system_is_the_boards_to_the_host(folder):
     assert table(folder / "csr.csv") == table(system(CONFIG).csr)
+
+
+@pytest.mark.parametrize("with_udp", [False, True])
+def test_the_clocks_that_are_offered_are_those_that_the_pll_makes(with_udp):
+    # Here, since the tests are collected where LiteX is not installed.
+    from litex_boards.platforms import lambdaconcept_ecpix5
+
+    from host.litex.ecpix5 import ClockGenerator
+
+    made = []
+    for mhz in range(50, 101):
+        platform = lambdaconcept_ecpix5.Platform(device="85F", toolchain="trellis")
+        clocks = ClockGenerator(platform, mhz * 1e6, with_udp)
+        try:
+            config = clocks.pll.compute_config()
+        except ValueError:
+            continue
+        if config["clko0_freq"] == pytest.approx(2e6 * mhz, rel=1e-9):
+            made.append(mhz)
+    assert tuple(made) == CLOCKS_MHZ
 
 
 def test_all_pins_of_memory_and_bridge_are_placed(folder):

@@ -1,5 +1,7 @@
 """The ECPIX-5's system, simulated, and its host over LiteX's own remote client."""
 
+import socket
+import threading
 from contextlib import closing, contextmanager
 
 import numpy as np
@@ -10,6 +12,7 @@ from host.device import Device, DeviceError
 from host.devices.litex import open_litex
 from host.devices.upload import checksum
 from host.driver import Head
+from host.errors import UserError
 from host.image import save_image
 from host.litex.levelling import Setting
 from host.verify import golden_results, mismatches
@@ -33,11 +36,15 @@ def built():
 
 @contextmanager
 def simulated(built, windows=ALWAYS, link_class=CommUART):
-    """The link of a simulation, and where its server listens."""
+    """The link of a simulation, and the port that its server listens on."""
     with closing(Simulation(built, windows)) as simulation:
         link = link_class(simulation)
         with served(link) as port:
-            yield link, f"localhost:{port}"
+            yield link, port
+
+
+def opened(built, port):
+    return open_litex("localhost", port, built.csr)
 
 
 @pytest.fixture
@@ -56,28 +63,28 @@ def check_job(device, head):
 
 def test_a_job_is_exact_on_levelled_memory_and_the_image_stays(built, head):
     windows = (Window(2, 3, 6), Window(1, 0, 5, strobe_first=2))
-    with simulated(built, windows) as (_, where):
-        with open_litex(where, built.csr) as device:
+    with simulated(built, windows) as (_, port):
+        with opened(built, port) as device:
             assert isinstance(device, Device)
             assert device.settings == (Setting(2, 4, 3, 6), Setting(1, 3, 2, 5))
             check_job(device, head)
             assert [upload.written for upload in device.uploads] == [head[0].channels[0].size]
             # Another client of the same server, while the simulation goes on.
-        with open_litex(where, built.csr) as device:
+        with opened(built, port) as device:
             assert device.settings == ()
             check_job(device, head)
             assert [upload.written for upload in device.uploads] == [0]
 
 
 def test_a_job_is_exact_although_datagrams_get_lost(built, head):
-    with simulated(built, link_class=CommUDP) as (_, where), open_litex(where, built.csr) as device:
+    with simulated(built, link_class=CommUDP) as (_, port), opened(built, port) as device:
         check_job(device, head)
 
 
 def test_data_that_a_datagram_brings_wrong_are_noticed(built):
     with (
-        simulated(built, link_class=CommUDP) as (link, where),
-        open_litex(where, built.csr) as device,
+        simulated(built, link_class=CommUDP) as (link, port),
+        opened(built, port) as device,
     ):
         link.damage = True
         with pytest.raises(DeviceError, match="64 bytes at 0x100 did not arrive"):
@@ -88,7 +95,7 @@ def test_the_accelerator_reads_at_550_of_600_megabytes_per_second(built, tmp_pat
     rng = np.random.default_rng(7)
     weights, scales = rng.integers(-128, 128, (600, 256)), rng.integers(1, 1 << 16, (600, 8))
     image = save_image(tmp_path / "head.safetensors", CONFIG, weights, scales, 1e-6)
-    with simulated(built) as (_, where), open_litex(where, built.csr) as device:
+    with simulated(built) as (_, port), opened(built, port) as device:
         counters = Head(device, image).run(rng.normal(size=(2, 256)), 8).counters
     beats = int(counters["data_beats"][0])
     cycles = beats + int(counters["wait_cycles"][0]) + int(counters["refused_cycles"][0])
@@ -96,7 +103,7 @@ def test_the_accelerator_reads_at_550_of_600_megabytes_per_second(built, tmp_pat
 
 
 def test_the_checksum_is_that_of_the_memory(built):
-    with simulated(built) as (_, where), open_litex(where, built.csr) as device:
+    with simulated(built) as (_, port), opened(built, port) as device:
         rng = np.random.default_rng(3)
         # Across rows and banks, and with parts of words at the ends.
         base, content = 0x20_0000 - 0x1000, rng.integers(0, 256, 0x2000, np.uint8)
@@ -111,17 +118,41 @@ def test_the_checksum_is_that_of_the_memory(built):
         assert device.checksum(base, 0x2000) == checksum(content)
 
 
+def test_another_service_is_not_taken_for_a_server(built):
+    with socket.create_server(("localhost", 0)) as listening:
+
+        def answer():
+            with listening.accept()[0] as connection:
+                connection.sendall(b"SSH-2.0-OpenSSH_9.2p1\r\n")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        port = listening.getsockname()[1]
+        with pytest.raises(DeviceError, match=rf"^localhost:{port}: no litex_server .* b'SSH-2"):
+            opened(built, port)
+        thread.join()
+
+
+def test_a_register_list_that_is_cut_is_told(built, tmp_path):
+    csr = tmp_path / "csr.csv"
+    lines = built.csr.read_text().splitlines(keepends=True)
+    csr.write_text("".join(line for line in lines if "config_clock_frequency" not in line))
+    message = "csr.csv: has no constant config_clock_frequency"
+    with simulated(built) as (_, port), pytest.raises(UserError, match=message):
+        open_litex("localhost", port, csr)
+
+
 def test_memory_that_cannot_be_levelled_is_an_error_every_time(built):
-    with simulated(built, (ALWAYS[0], Window(0, 5, 4))) as (link, where):
+    with simulated(built, (ALWAYS[0], Window(0, 5, 4))) as (link, port):
         for _ in range(2):
             with pytest.raises(DeviceError, match="byte lane 1 reads right at no setting"):
-                open_litex(where, built.csr)
+                opened(built, port)
         link.simulation.plant(ALWAYS)
-        open_litex(where, built.csr).close()
+        opened(built, port).close()
 
 
 def test_a_wait_ends_by_the_clock_of_the_system(built):
-    with simulated(built) as (link, where), open_litex(where, built.csr) as device:
+    with simulated(built) as (link, port), opened(built, port) as device:
         before = link.simulation.cycles
         with pytest.raises(TimeoutError, match=r"within 20000 cycles \(CONTROL 0x"):
             device.wait_interrupt(20_000)
@@ -134,10 +165,10 @@ def test_the_command_runs_on_it(built, head, tmp_path, capsys):
     image, hidden = head
     states, out = tmp_path / "hidden.npy", tmp_path / "out.npz"
     np.save(states, hidden)
-    with simulated(built) as (_, where):
+    with simulated(built) as (_, port):
         code = main(
             ["run", str(image.path), "--hidden", str(states), "-k", "8", "--check"]
-            + ["--device", f"litex:{where}", "--csr", str(built.csr), "-o", str(out)]
+            + ["--device", f"litex:localhost:{port}", "--csr", str(built.csr), "-o", str(out)]
         )
     assert code == 0
     assert "0 mismatches" in capsys.readouterr().out
