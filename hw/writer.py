@@ -5,7 +5,6 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import RESP_OKAY, drive_constant_pins, write_master_members
-from hw.buffer import StreamBuffer
 from hw.burst import BurstPlanner, segment_layout
 from hw.config import HeadConfig
 from hw.fifo import StreamFIFO
@@ -18,7 +17,7 @@ MAX_PENDING = 15
 """Most bursts that wait for their response."""
 REQUEST_CLOCKS = 2
 """From the last beat of a burst to the clock in which the burst is requested."""
-PASSAGE_CLOCKS = StreamFIFO.LATENCY + StreamBuffer.LATENCY - REQUEST_CLOCKS
+PASSAGE_CLOCKS = StreamFIFO.LATENCY - REQUEST_CLOCKS
 """From that clock to the one of that beat on the pins, if the beats before have gone."""
 
 
@@ -43,7 +42,7 @@ class Writer(wiring.Component):
     command : In
         Stream of ``{address: 64, beats: 16}``: a byte address aligned to the bus, beats >= 1.
     i : In
-        Stream of beats. They may come before their command.
+        Stream of beats. Those of a burst may come before their command.
     aw*, w*, b* : the AXI4 pins
     abort : In
         While high no AWVALID rises and commands and beats are dropped; bursts whose AWVALID has
@@ -78,11 +77,10 @@ class Writer(wiring.Component):
 
         m.submodules.planner = planner = BurstPlanner(config.bus_bits, BEATS_BITS, max_burst)
         clear = Signal()
-        # Two bursts, so that one fills while the other is sent.
-        m.submodules.fifo = fifo = ResetInserter(clear)(StreamFIFO(config.bus_bits, 2 * MAX_BURST))
-        # WREADY comes late, and the RAMs of the FIFO lie far apart.
-        m.submodules.buffer = buffer = ResetInserter(clear)(StreamBuffer(config.bus_bits))
-        wiring.connect(m, fifo.o, buffer.i)
+        # A burst, in LUTs: block RAMs would be as many as for a deep one, and far apart.
+        m.submodules.fifo = fifo = ResetInserter(clear)(
+            StreamFIFO(config.bus_bits, MAX_BURST, memory="auto")
+        )
         drive_constant_pins(m, self, "aw", config.bus_bits)
 
         # Abort: what the block holds is cleared a clock later, from flip-flops, since that reaches
@@ -102,9 +100,8 @@ class Writer(wiring.Component):
         ]
         m.d.sync += draining.eq(self.abort | (draining & (pending != 0)))
 
-        # Beats here minus one, those in the buffer included, so that nothing has to be added before
-        # the comparison below.
-        beyond = Signal(signed((2 * MAX_BURST + 4).bit_length() + 1), init=-1)
+        # Beats here minus one, so that nothing has to be added before the comparison below.
+        beyond = Signal(signed((MAX_BURST + 2).bit_length() + 1), init=-1)
         m.d.sync += beyond.eq(beyond + (fifo.i.valid & fifo.i.ready) - self.beat)
         with m.If(clear):
             m.d.sync += beyond.eq(-1)
@@ -137,13 +134,12 @@ class Writer(wiring.Component):
 
         left = Signal(range(MAX_BURST), reset_less=True)  # beats after this one
         m.d.comb += [
-            self.wdata.eq(buffer.o.payload),
+            self.wdata.eq(fifo.o.payload),
             self.wstrb.eq(~0),
             self.wlast.eq(left == 0),
-            # The newest beat may still be on its way to the FIFO's output when a burst of one
-            # begins; behind a first beat the others follow without a gap.
-            self.wvalid.eq(sending & buffer.o.valid),
-            buffer.o.ready.eq(sending & self.wready),
+            # Even the newest beat is on the FIFO's output in the clock after its request.
+            self.wvalid.eq(sending),
+            fifo.o.ready.eq(sending & self.wready),
             self.beat.eq(self.wvalid & self.wready),
         ]
         with m.If(request):
