@@ -10,6 +10,7 @@ from pathlib import Path
 
 from host.boards.board import board
 from host.boards.ecp5 import nextpnr_options
+from host.synth.ecp5 import PLACER
 from host.synth.phases import PlacementPhase, SynthesisPhase
 from host.synth.tools import ECPPACK, NEXTPNR_ECP5, YOSYS, Tools, version
 from hw.config import HeadConfig
@@ -121,7 +122,7 @@ def bitstream(config: HeadConfig, options: SystemOptions, progress: Progress = n
         A tool is missing or failed.
     """
     versions = (litex_versions(), version(YOSYS), version(NEXTPNR_ECP5))
-    fpga = nextpnr_options(board(BOARD))
+    fpga = [*nextpnr_options(board(BOARD)), *PLACER]
     # Amaranth takes half a second to import, which a cached bitstream need not wait for.
     from hw import verilog
 
