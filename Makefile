@@ -41,9 +41,9 @@ bench: .venv/litex
 	$(RUN) tests.bench.dram
 	$(RUN) tests.bench.large
 	$(RUN) tests.bench.estimate
-	$(RUN) tests.bench.place
 	$(RUN) tests.bench.area
 	$(RUN) tests.bench.ecpix5
+	$(RUN) tests.bench.place
 
 clean:
 	rm -rf .venv build *.egg-info

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from host.console import stages
-from host.synth.synthesis import Synthesis, synthesise
+from host.synth.synthesis import MOST_SEEDS, Synthesis, synthesise
 from host.synth.target import ECP5, SERIES7, ULTRASCALE_PLUS, Target
 from hw.config import HeadConfig
 from tests.bench import reader_rate
@@ -165,7 +165,13 @@ def main() -> int:
     names = (*CASES, RATE, DSP)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(names)}; all if none")
-    parser.add_argument("--seeds", type=int, help=f"of each (default {SEEDS})")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        choices=range(1, MOST_SEEDS + 1),
+        metavar="N",
+        help=f"of each (default {SEEDS}, for what is large and without a requirement 1)",
+    )
     parser.add_argument("--write-baseline", action="store_true", help="commit what was found")
     arguments = parser.parse_args()
     if unknown := set(arguments.names) - set(names):
@@ -183,8 +189,8 @@ def main() -> int:
             else:
                 results[name], good = place(name, arguments.seeds, baseline, progress)
             passed &= good
-    if arguments.write_baseline:
-        BASELINE.write_text(json.dumps(baseline | results, indent=2) + "\n")
+            if arguments.write_baseline:
+                BASELINE.write_text(json.dumps(baseline | results, indent=2) + "\n")
     return 0 if passed else 1
 
 
