@@ -137,8 +137,9 @@ class FinishControl(wiring.Component):
                     m.d.sync += self.drain_vector.eq(self.drain_vector + 1)
                     m.next = otherwise
 
-        # From flip-flops, since they reach far: high in the states CLEAR and END.
-        m.d.sync += [self.clear.eq(0), self.done.eq(0)]
+        # From flip-flops, since they reach far: high in the states CLEAR and END, and from the
+        # second clock of ABORT to CLEAR.
+        m.d.sync += [self.clear.eq(0), self.done.eq(0), self.write_abort.eq(0)]
         with m.FSM(name="finish") as fsm:
             m.d.comb += self.idle.eq(fsm.ongoing("IDLE"))
             with m.State("IDLE"):
@@ -188,12 +189,11 @@ class FinishControl(wiring.Component):
                     m.next = "END"
                     m.d.sync += self.done.eq(~self.soft_reset)
             with m.State("ABORT"):
-                m.d.comb += self.write_abort.eq(1)
-                with m.If(self.write_idle.all()):
+                m.d.sync += self.write_abort.eq(1)
+                with m.If(self.write_abort & self.write_idle.all()):
                     m.d.sync += self.clear.eq(1)
                     m.next = "CLEAR"
             with m.State("CLEAR"):
-                m.d.comb += self.write_abort.eq(1)
                 m.d.sync += [failure.eq(Status.RESET), self.done.eq(1)]
                 m.next = "END"
             with m.State("END"):

@@ -200,9 +200,9 @@ class StreamControl(wiring.Component):
         m.d.sync += free.eq(may_begin)
 
         # From flip-flops, since they reach far: high in the states CLEAR and PLAN, in the first
-        # clock of FETCH_HIDDEN, and from the second one of ABORT on.
+        # clock of FETCH_HIDDEN, from the second one of ABORT to its end or to CLEAR.
         m.d.sync += [self.clear.eq(0), self.start_plan.eq(0), self.start_data.eq(0)]
-        m.d.sync += self.read_abort.eq(0)
+        m.d.sync += [self.read_abort.eq(0), self.write_abort.eq(0)]
         with m.FSM(name="stream") as fsm:
             m.d.comb += self.idle.eq(fsm.ongoing("IDLE"))
             with m.State("IDLE"):
@@ -260,7 +260,7 @@ class StreamControl(wiring.Component):
             with m.State("ABORT"):
                 drained = self.read_abort & read_ended.all()
                 if config.all_logits:
-                    m.d.comb += self.write_abort.eq(self.write_logits)
+                    m.d.sync += self.write_abort.eq(self.write_logits)
                     drained &= self.write_idle.all() | ~self.write_logits
                 m.d.sync += self.read_abort.eq(~drained)
                 with m.If(self.soft_reset):
@@ -269,8 +269,6 @@ class StreamControl(wiring.Component):
                     m.d.sync += self.clear.eq(1)
                     m.next = "CLEAR"
             with m.State("CLEAR"):
-                if config.all_logits:
-                    m.d.comb += self.write_abort.eq(self.write_logits)
                 with m.If(resetting):
                     m.d.sync += [failure.eq(Status.RESET), self.quiet.eq(1)]
                 m.next = "HAND_OVER"
