@@ -59,6 +59,7 @@ def features(config: HeadConfig) -> dict[str, dict[str, float]]:
             "one": rankers,
             "row": channels * batch * config.score_bits,
             "rows": rows * config.score_bits,
+            "single": rows * config.score_bits * (config.lane_units == 1),
         },
         "queue_buffer": {"one": rankers, "vectors": channels * batch},
         "topk": {

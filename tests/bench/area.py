@@ -8,9 +8,11 @@ python -m tests.bench.area [--write]
 
 import argparse
 import json
+import os
 import statistics
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -158,10 +160,10 @@ def main() -> int:
     arguments = parser.parse_args()
     changes = [*(FITTED if arguments.write else ()), *CHECKED]
     points = []
-    with stages() as progress:
-        for done, change in enumerate(changes):
-            progress("synthesising configurations", done, len(changes))
-            points.append(measure(HeadConfig(**BASE | change)))
+    with stages() as progress, ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for point in pool.map(lambda change: measure(HeadConfig(**BASE | change)), changes):
+            points.append(point)
+            progress("synthesising configurations", len(points), len(changes))
     if arguments.write:
         fitted = points[: len(FITTED)]
         path = Path(area.__file__).with_name(area.CONSTANTS)
