@@ -202,7 +202,9 @@ class StreamControl(wiring.Component):
         # From flip-flops, since they reach far: high in the states CLEAR and PLAN, in the first
         # clock of FETCH_HIDDEN, from the second one of ABORT to its end or to CLEAR.
         m.d.sync += [self.clear.eq(0), self.start_plan.eq(0), self.start_data.eq(0)]
-        m.d.sync += [self.read_abort.eq(0), self.write_abort.eq(0)]
+        m.d.sync += self.read_abort.eq(0)
+        if config.all_logits:
+            m.d.sync += self.write_abort.eq(0)
         with m.FSM(name="stream") as fsm:
             m.d.comb += self.idle.eq(fsm.ongoing("IDLE"))
             with m.State("IDLE"):
