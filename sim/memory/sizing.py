@@ -7,7 +7,7 @@ from math import ceil
 from hw.config import AXI_BOUNDARY_BYTES
 from sim.memory.model import MemoryModel
 
-READER_CYCLES = 6
+READER_CYCLES = 5
 """The accelerator's share of a round trip: from a beat that leaves the reader to the request that
 takes its place, and from data on the pins to the reader's output (`hw.reader.ROOM_CLOCKS`)."""
 CROSSING_CYCLES = 2
