@@ -236,8 +236,7 @@ class ResultBuffer(wiring.Component):
         pairs = [Cat(low, high) for low, high in zip(words[::2], words[1::2], strict=True)]
         groups = []
         for first in range(0, len(pairs), 8):
-            # With a reset, since ABC in Yosys 0.70 aborts on this multiplexer's register without
-            # one.
+            # With a reset: Yosys 0.70 fails on what is left of its constant bits without one.
             chosen = Signal(RECORD_BITS, name=f"counter_pair{first // 8}")
             with m.If(step):
                 m.d.sync += chosen.eq(Array(pairs[first : first + 8])[index[:3]])

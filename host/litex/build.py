@@ -10,7 +10,7 @@ from pathlib import Path
 
 from host.boards.board import board
 from host.boards.ecp5 import nextpnr_options
-from host.synth.ecp5 import PLACER
+from host.synth.ecp5 import PLACER, synthesis
 from host.synth.phases import PlacementPhase, SynthesisPhase
 from host.synth.tools import ECPPACK, NEXTPNR_ECP5, YOSYS, Tools, version
 from hw.config import HeadConfig
@@ -156,7 +156,11 @@ def _synthesise(tools: Tools, folder: Path, progress: Progress) -> None:
     progress("starting the tools, whose first start takes two minutes", 0, 1)
     # The tools see only what is in the folder; LiteX writes absolute paths.
     script = folder / f"{BOARD}.ys"
-    script.write_text(script.read_text().replace(f"{folder}/", ""))
+    text = script.read_text().replace(f"{folder}/", "")
+    text, found = re.subn(rf"^synth_ecp5 .*-top {BOARD}$", synthesis(BOARD), text, flags=re.M)
+    if found != 1:
+        raise ToolError(f"LiteX's {script.name} has no command synth_ecp5 as expected")
+    script.write_text(text)
     phase = SynthesisPhase()
 
     def on_line(line: str) -> None:
