@@ -16,6 +16,7 @@ from host.synth.tools import YOSYS, Tools
 from host.synth.verilog_ports import module_ports
 from host.synth.wrapper import wrapper
 from hw.config import HeadConfig
+from hw.resources import count
 from sim.build import no_progress
 
 pytestmark = pytest.mark.long
@@ -104,6 +105,14 @@ def test_multipliers_are_in_dsp_blocks_by_use():
     assert found.dsp_uses["dot"] == TINY.lanes
     assert found.dsp == sum(found.dsp_uses.values())
     assert found.soft_multipliers == 0
+
+
+def test_multipliers_and_block_rams_are_as_many_as_counted_in_the_design():
+    # Yosys 0.70 fails on this one unless it is told to clean up before it maps.
+    config = HeadConfig(bus_bits=256, fold=2, k=16, max_dim=576, max_rows=49152)
+    found = synthesise(config, Target(ECP5), seeds=())
+    counted = count(config)
+    assert (found.dsp, found.ram) == (counted.dsp, counted.block_rams(ECP5))
 
 
 def test_a_farm_with_more_multipliers_than_the_device_is_refused():
