@@ -57,7 +57,7 @@ FITTED = (
     {"logsumexp": True},
     {"all_logits": True},
     {"job_queue": True},
-    {"dsp_pairs": True, "hidden_bits": 8, "batch": 2},
+    {"dsp_pairs": True, "weight_bits": 4, "hidden_bits": 8, "width": 16},
 )
 """What the constants are fitted to, as changes of `BASE`."""
 CHECKED = (
