@@ -21,10 +21,13 @@ def synthesis(top: str) -> str:
 
     The default maps with abc9, which knows the delays of wide multiplexers and carry chains. Yosys
     0.70 fails to take back its result ("Assert `GetSize(conn.first) == GetSize(conn.second)'") in
-    designs that have wires left of what turned out constant; so these are removed before.
+    designs that have wires left of what turned out constant; so these are removed before. What
+    tells the hierarchy ($scopeinfo) stays.
     """
     run = f"synth_ecp5 -top {top} -run"
-    return f"{run} begin:map_luts; clean -purge; {run} map_luts:"
+    notes = "t:$scopeinfo"
+    clean = f"setattr -set keep 1 {notes}; clean -purge; setattr -unset keep {notes}"
+    return f"{run} begin:map_luts; {clean}; {run} map_luts:"
 
 
 SCRIPT = f"read_verilog design.v wrapper.v; {synthesis(TOP)}; write_json netlist.json"
