@@ -109,7 +109,7 @@ class Case:
             share = 0.02
         if self.memory.dram is not None and config.outstanding_bytes < LEAST_BYTES_UNDER_WAY:
             # Each access then comes when it may, not in a stream; averages are further off.
-            share = 0.03
+            share = 0.04
         most = max(15.0, share * found.cycles)
         return most + self.chance(found)
 
