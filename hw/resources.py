@@ -61,6 +61,11 @@ class Resources:
 
 def block_rams(family: str, width: int, depth: int) -> int:
     """Block RAMs of a family for a memory of `depth` words of `width` bits."""
+    if family == "ecp5":
+        # Bits are spread over block RAMs, each as deep as the memory if there are such; see hw.ram.
+        words = [block_width for block_width, most in BLOCK_RAMS[family] if most >= depth]
+        if words:
+            return ceil_div(width, max(words))
     return min(
         ceil_div(width, block_width) * ceil_div(depth, block_depth)
         for block_width, block_depth in BLOCK_RAMS[family]

@@ -32,11 +32,16 @@ def features(config: HeadConfig) -> dict[str, dict[str, float]]:
     channels, batch, bus = config.channels, config.batch, config.bus_bits
     rows = channels * batch * config.lane_units
     rankers = channels * config.rankers
+    topks = channels * batch * (1 + config.job_queue)
     levels = config.k.bit_length()
     key = _key_bits(config)
     limbs = WideMultiplier.limbs_of(config.dot_bits)
     found = {
-        "reader": {"one": channels, "bus": channels * bus},
+        "reader": {
+            "one": channels,
+            "bus": channels * bus,
+            "mask": channels * bus * config.mask,
+        },
         "unpacker": {"one": channels, "bus": channels * bus},
         "loader": {"one": 1, "batch": batch, "cut": bus * (bus > slice_bits(config))},
         "hidden": {"one": channels * batch},
@@ -63,10 +68,10 @@ def features(config: HeadConfig) -> dict[str, dict[str, float]]:
         },
         "queue_buffer": {"one": rankers, "vectors": channels * batch},
         "topk": {
-            "one": channels * batch,
-            "key": channels * batch * key,
-            "levels": channels * batch * key * levels,
-            "words": channels * batch * key * ceil_div(config.k, DISTRIBUTED_WORDS),
+            "one": topks,
+            "key": topks * key,
+            "levels": topks * key * levels,
+            "words": topks * key * ceil_div(config.k, DISTRIBUTED_WORDS),
         },
         "plan": {"one": 1, "channels": channels},
         "results": {
@@ -75,6 +80,7 @@ def features(config: HeadConfig) -> dict[str, dict[str, float]]:
             "merged": channels * key,
             "bus": max(bus, 8 * RECORD_BYTES),
             "batch": batch,
+            "job_queue": config.job_queue,
         },
         "writer": {"one": channels if config.all_logits else 1, "bus": bus * _writers(config)},
         "control": {"one": 1, "channels": channels, "job_queue": config.job_queue},
@@ -85,6 +91,7 @@ def features(config: HeadConfig) -> dict[str, dict[str, float]]:
             "channels": channels,
             "folded": channels * bus * (config.fold > 1),
             "vectors": channels * batch,
+            "job_queue": config.job_queue,
         },
     }
     if config.has_parameters:
@@ -93,6 +100,7 @@ def features(config: HeadConfig) -> dict[str, dict[str, float]]:
         values = rankers * config.terms
         found["bias"] = {"one": rankers * config.bias, "bus": rankers * config.bias * bus}
         found["bound"] = {"one": rankers * config.bound, "bus": rankers * config.bound * bus}
+        found["terms_buffer"] = {"one": rankers, "vectors": channels * batch}
         found["terms"] = {"one": values, "score": values * config.score_bits, "batch": batch}
     if config.mask:
         found["mask"] = {"one": channels, "bus": channels * bus, "vectors": channels * batch}

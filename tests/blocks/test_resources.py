@@ -53,6 +53,7 @@ def test_terms_and_logsumexp_have_multipliers_of_their_own():
         ("ecp5", 1, 16384, 1),
         ("ecp5", 18, 1025, 2),
         ("ecp5", 512, 18, 15),
+        ("ecp5", 131, 1100, 15),
         ("ultrascale+", 72, 512, 1),
         ("ultrascale+", 73, 512, 2),
         ("ultrascale+", 36, 1025, 2),
