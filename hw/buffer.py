@@ -5,7 +5,20 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 
-class StreamBuffer(wiring.Component):
+class _Buffer(wiring.Component):
+    """What the buffers have in common: a stream in, the same stream out, a clock later."""
+
+    LATENCY = 1
+
+    def __init__(self, width: int):
+        if width < 1:
+            raise ValueError(f"width must be at least 1, got {width}")
+        self.width = width
+        words = stream.Signature(unsigned(width))
+        super().__init__({"i": In(words), "o": Out(words)})
+
+
+class StreamBuffer(_Buffer):
     """Two words in registers; `i.ready` and `o.valid` come from flip-flops.
 
     A word is on `o` a clock after its transfer on `i`, one a clock. `o.ready` reaches no more than
@@ -21,15 +34,6 @@ class StreamBuffer(wiring.Component):
     -------
     i, o : streams of `width` bits
     """
-
-    LATENCY = 1
-
-    def __init__(self, width: int):
-        if width < 1:
-            raise ValueError(f"width must be at least 1, got {width}")
-        self.width = width
-        words = stream.Signature(unsigned(width))
-        super().__init__({"i": In(words), "o": Out(words)})
 
     def elaborate(self, platform):
         m = Module()
@@ -63,7 +67,7 @@ class StreamBuffer(wiring.Component):
         return m
 
 
-class StreamRegister(wiring.Component):
+class StreamRegister(_Buffer):
     """One word in registers; `i.ready` and `o.valid` come from a flip-flop.
 
     A word is on `o` a clock after its transfer on `i`, one every two clocks. Unlike in a
@@ -78,15 +82,6 @@ class StreamRegister(wiring.Component):
     -------
     i, o : streams of `width` bits
     """
-
-    LATENCY = 1
-
-    def __init__(self, width: int):
-        if width < 1:
-            raise ValueError(f"width must be at least 1, got {width}")
-        self.width = width
-        words = stream.Signature(unsigned(width))
-        super().__init__({"i": In(words), "o": Out(words)})
 
     def elaborate(self, platform):
         m = Module()

@@ -153,7 +153,7 @@ class RowQueue(wiring.Component):
             # Synthesis does not see that a counter of one value stands still.
             with m.If(ways_left == 0 if config.fold_units > 1 else Const(1)):
                 m.d.sync += [ways_left.eq(config.fold_units - 1), self.release.eq(1)]
-        # What is left of the last block goes a set a clock.
+        # What is left of the last block goes as fast as it comes out of the buffer.
         with m.If(ended):
             m.d.sync += left.eq(0)
         whole = ways_left == config.fold_units - 1 if config.fold_units > 1 else Const(1)
