@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.config import HeadConfig, log2
 from hw.dot import DotTiming, DotUnit
+from hw.early_ready import EarlyReady
 from hw.fifo import StreamFIFO
 from hw.header import scale_word_bits
 from hw.hidden import HiddenMemory, hidden_slices, slices
@@ -52,7 +53,7 @@ class DotFarm(wiring.Component):
     hidden_address : Out
     hidden : In(ArrayLayout)
         By vector, the slice of its state, `HiddenMemory.LATENCY` clocks after its address.
-    body : In(stream)
+    body : In(EarlyReady)
         Body beats.
     scales : In(stream)
         Scale words; one is always there when it is needed, because its header came before.
@@ -73,7 +74,7 @@ class DotFarm(wiring.Component):
                 "hidden_loaded": In(1),
                 "hidden_address": Out(range(max(2, slices(config)))),
                 "hidden": In(hidden_slices(config)),
-                "body": In(stream.Signature(unsigned(config.bus_bits))),
+                "body": In(EarlyReady(unsigned(config.bus_bits))),
                 "scales": In(stream.Signature(unsigned(scale_word_bits(config)))),
                 "scores_valid": Out(1),
                 "scores": Out(sums_layout(config, config.batch)),
@@ -86,11 +87,25 @@ class DotFarm(wiring.Component):
         config = self.config
         timing = DotTiming.of(config)
 
-        body = wiring.flipped(self.body)
-        if config.body_fifo_beats:
-            m.submodules.queue = queue = StreamFIFO(config.bus_bits, config.body_fifo_beats)
-            wiring.connect(m, wiring.flipped(self.body), queue.i)
-            body = queue.o
+        # Whether a sub-beat may be taken is known a clock ahead, since that reaches far back.
+        permitted_next = Signal()
+        permitted = Signal()
+        m.d.sync += permitted.eq(permitted_next)
+        take = Signal()
+        way_last, step_last = Const(1), Const(1)
+        if config.fold > 1:
+            # The last two beats that fit are not told a clock ahead.
+            m.submodules.queue = queue = StreamFIFO(config.bus_bits, config.body_fifo_beats + 2)
+            m.d.comb += [
+                queue.i.payload.eq(self.body.payload),
+                queue.i.valid.eq(self.body.valid),
+                self.body.ready_next.eq(queue.ready_next),
+                take.eq(queue.o.valid & permitted),
+            ]
+            body = queue.o.payload
+        else:
+            m.d.comb += [take.eq(self.body.valid), self.body.ready_next.eq(permitted_next)]
+            body = self.body.payload
 
         # Where in its block the next sub-beat lies.
         way = Signal(range(max(2, config.fold_units)))
@@ -101,10 +116,13 @@ class DotFarm(wiring.Component):
         block_begins = Signal(init=1)
 
         # Synthesis does not see that a counter of one value stands still.
-        way_last = way == config.fold_units - 1 if config.fold_units > 1 else Const(1)
-        step_last = step == config.fold_width - 1 if config.fold_width > 1 else Const(1)
-        beat_last = Signal()
-        m.d.comb += beat_last.eq(beats_after == 1)
+        if config.fold_units > 1:
+            way_last = way == config.fold_units - 1
+        if config.fold_width > 1:
+            step_last = step == config.fold_width - 1
+        if config.fold > 1:
+            m.d.comb += queue.o.ready.eq(permitted & way_last & step_last)
+        beat_last = Signal()  # beats_after == 1
         if config.group:
             beats_per_group = config.group // config.width
             beat_in_group = beat[: log2(beats_per_group)]
@@ -116,36 +134,38 @@ class DotFarm(wiring.Component):
             group_ends = beat_last & step_last
             row_begins = Const(1)
 
-        # Whether a sub-beat may be taken is known a clock ahead, since `ready` reaches far back. A
-        # block that begins in this clock is not in `blocks` yet: room for two is asked for.
+        # A block that begins in this clock is not in `blocks` yet: room for two is asked for.
         queues = range(config.rankers)
         blocks = [Signal(range(config.row_queue_blocks + 1), name=f"blocks{p}") for p in queues]
         room = Cat(queued < config.row_queue_blocks - 1 for queued in blocks).all()
-        permitted = Signal()
-        take = Signal()
         block_ends = Signal()
         begins_next = (block_begins & ~take) | block_ends
         m.d.comb += [
-            take.eq(body.valid & permitted),
             block_ends.eq(take & way_last & step_last & beat_last),
-            body.ready.eq(permitted & way_last & step_last),
             self.hidden_address.eq(slice_address),
+            permitted_next.eq(self.hidden_loaded & (~begins_next | room)),
         ]
-        m.d.sync += permitted.eq(self.hidden_loaded & (~begins_next | room))
         for queued, released in zip(blocks, self.release, strict=True):
             m.d.sync += queued.eq(queued + (take & block_begins) - released)
+        one_beat = self.plan.row_beats == 1
         with m.If(~self.hidden_loaded):
-            m.d.sync += beats_after.eq(self.plan.row_beats)
+            m.d.sync += [beats_after.eq(self.plan.row_beats), beat_last.eq(one_beat)]
         with m.If(take):
             m.d.sync += [way.eq(way + 1), block_begins.eq(0)]
             with m.If(way_last):
                 m.d.sync += [way.eq(0), step.eq(step + 1), slice_address.eq(slice_address + 1)]
                 with m.If(step_last):
-                    m.d.sync += [step.eq(0), beat.eq(beat + 1), beats_after.eq(beats_after - 1)]
+                    m.d.sync += [
+                        step.eq(0),
+                        beat.eq(beat + 1),
+                        beats_after.eq(beats_after - 1),
+                        beat_last.eq(beats_after == 2),
+                    ]
                     with m.If(beat_last):
                         m.d.sync += [
                             beat.eq(0),
                             beats_after.eq(self.plan.row_beats),
+                            beat_last.eq(one_beat),
                             slice_address.eq(0),
                             block_begins.eq(1),
                         ]
@@ -158,7 +178,7 @@ class DotFarm(wiring.Component):
             data.ArrayLayout(unsigned(config.lane_width * config.weight_bits), config.fold_width),
             config.units,
         )
-        beat_columns = data.View(columns, body.payload)
+        beat_columns = data.View(columns, body)
         weights = Signal(lanes, reset_less=True)
         for unit in range(config.lane_units):
             choices = [

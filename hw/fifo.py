@@ -1,12 +1,15 @@
 """A first-in first-out buffer in RAM whose outputs come from flip-flops."""
 
-from amaranth.hdl import Module, Mux, Signal, unsigned
+from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.ram import BlockRAM
 
 MEMORIES = ("block", "auto")
+
+KEPT = {"keep": 1}
+"""Of a net that synthesis must not dissolve: behind it is what comes late, at a single LUT."""
 
 
 class StreamFIFO(wiring.Component):
@@ -33,6 +36,9 @@ class StreamFIFO(wiring.Component):
     i, o : streams of `width` bits
     level : Out
         Words held, output registers included.
+    ready_next : Out
+        From a flip-flop: `i.ready` is high in the next clock, whatever comes in this one. Low
+        while the RAM has room for two words or fewer.
 
     Raises
     ------
@@ -61,6 +67,7 @@ class StreamFIFO(wiring.Component):
                 "i": In(stream.Signature(unsigned(width))),
                 "o": Out(stream.Signature(unsigned(width))),
                 "level": Out(range(depth + 3)),
+                "ready_next": Out(1, init=int(depth > 2)),
             }
         )
 
@@ -69,9 +76,9 @@ class StreamFIFO(wiring.Component):
         # The only word ever read while it is written is one that is not there yet and is dropped.
         m.submodules.ram = ram = BlockRAM(self.width, self.depth, self.memory)
 
-        stored = Signal(range(self.depth + 1))  # words in the RAM, not yet read
-        readable = Signal()  # stored != 0
-        writable = Signal(init=1)  # stored != depth
+        stored = Signal(range(self.depth + 1))  # words in the RAM, with one just read
+        readable = Signal()  # there is a word to read
+        writable = Signal(init=1)  # there is room for a word
         fetched = Signal()  # the RAM's output register holds a word
         write_address = Signal(range(max(2, self.depth)))
         read_address = Signal.like(write_address)
@@ -80,12 +87,14 @@ class StreamFIFO(wiring.Component):
         take = Signal()
         advance = Signal()
         fetch = Signal()
+        blocked = Signal(attrs=KEPT)
         m.d.comb += [
             self.i.ready.eq(writable),
             push.eq(self.i.valid & writable),
             take.eq(self.o.valid & self.o.ready),
             advance.eq(~self.o.valid | self.o.ready),
-            fetch.eq(~fetched | advance),
+            blocked.eq(fetched & self.o.valid & ~self.o.ready),
+            fetch.eq(~blocked),
             pop.eq(fetch & readable),
             ram.write_enable.eq(push),
             ram.write_data.eq(self.i.payload),
@@ -100,15 +109,35 @@ class StreamFIFO(wiring.Component):
         with m.If(pop):
             m.d.sync += read_address.eq(self._after(read_address))
 
-        # The flags are kept beside the counter so that no comparison follows a flip-flop.
-        with m.If(push & ~pop):
-            m.d.sync += [
-                stored.eq(stored + 1),
-                readable.eq(1),
-                writable.eq(stored != self.depth - 1),
-            ]
-        with m.Elif(pop & ~push):
-            m.d.sync += [stored.eq(stored - 1), readable.eq(stored != 1), writable.eq(1)]
+        # `o.ready` comes late, and `pop` with it: the counter learns of it a clock later, and what
+        # that makes of the flags is settled before it is known.
+        popped = Signal()
+        several = stored[2:].any()
+        one, two, three = (~several & (stored[:2] == count) for count in (1, 2, 3))
+        many_after, one_after, full_after = (Signal(attrs=KEPT) for _ in range(3))
+        with m.Switch(Cat(push, popped)):
+            with m.Case(0b01):
+                m.d.comb += [
+                    many_after.eq(stored.any()),
+                    one_after.eq(~stored.any()),
+                    full_after.eq(stored == self.depth - 1),
+                ]
+                m.d.sync += stored.eq(stored + 1)
+            with m.Case(0b10):
+                m.d.comb += [many_after.eq(several | three), one_after.eq(two)]
+                m.d.sync += stored.eq(stored - 1)
+            with m.Default():
+                m.d.comb += [
+                    many_after.eq(several | two | three),
+                    one_after.eq(one),
+                    full_after.eq(stored == self.depth),
+                ]
+        m.d.sync += [
+            popped.eq(pop),
+            readable.eq(many_after | (one_after & ~pop)),
+            writable.eq(~full_after | pop),
+            self.ready_next.eq(stored + 2 < self.depth),
+        ]
         with m.If(push & ~take):
             m.d.sync += self.level.eq(self.level + 1)
         with m.Elif(take & ~push):

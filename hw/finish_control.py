@@ -113,7 +113,7 @@ class FinishControl(wiring.Component):
             self.write.payload.address.eq(address),
             self.write.payload.beats.eq(Mux(trailer, trailer_beats(config), self.record_beats)),
         ]
-        # The sum has a clock to itself: `next_vector` follows at least two clocks later.
+        # The sum has a clock to itself: `next_vector` follows later.
         following = Signal.like(address)
         m.d.sync += following.eq(address + (self.record_beats << size))
         with m.If(next_vector):
@@ -137,9 +137,10 @@ class FinishControl(wiring.Component):
                     m.d.sync += self.drain_vector.eq(self.drain_vector + 1)
                     m.next = otherwise
 
-        # From flip-flops, since they reach far: high in the states CLEAR and END, and from the
-        # second clock of ABORT to CLEAR.
+        # From flip-flops, since they reach far: high in the states CLEAR and END, from the second
+        # clock of ABORT to CLEAR, and a clock after the commands for a vector and the trailer.
         m.d.sync += [self.clear.eq(0), self.done.eq(0), self.write_abort.eq(0)]
+        m.d.sync += [self.send_records.eq(0), self.send_trailer.eq(0), next_vector.eq(0)]
         with m.FSM(name="finish") as fsm:
             m.d.comb += self.idle.eq(fsm.ongoing("IDLE"))
             with m.State("IDLE"):
@@ -164,7 +165,7 @@ class FinishControl(wiring.Component):
             with state("COMMAND_RECORDS"):
                 m.d.comb += self.write.valid.eq(1)
                 with m.If(self.write.ready):
-                    m.d.comb += [self.send_records.eq(1), next_vector.eq(1)]
+                    m.d.sync += [self.send_records.eq(1), next_vector.eq(1)]
                     m.next = "WRITE_RECORDS"
             with state("WRITE_RECORDS"), m.If(self.write_idle[0]):
                 go_on("COMMAND_TRAILER", "DRAIN")
@@ -172,14 +173,14 @@ class FinishControl(wiring.Component):
             with state("SETTLE"):
                 m.next = "ADD"
             with state("ADD"):
+                m.d.sync += next_vector.eq(1)
                 m.next = "SKIP"
             with state("SKIP"):
-                m.d.comb += next_vector.eq(1)
                 go_on("COMMAND_TRAILER", "ADD")
             with state("COMMAND_TRAILER"):
                 m.d.comb += [self.write.valid.eq(1), trailer.eq(1)]
                 with m.If(self.write.ready):
-                    m.d.comb += self.send_trailer.eq(1)
+                    m.d.sync += self.send_trailer.eq(1)
                     m.next = "WRITE_TRAILER"
             with state("WRITE_TRAILER"), m.If(self.write_idle[0]):
                 m.next = end

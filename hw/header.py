@@ -1,10 +1,11 @@
 """The headers of tiles: beats in which the sections of row terms and of scales may meet."""
 
-from amaranth.hdl import Module, Signal, unsigned
-from amaranth.lib import data, stream, wiring
+from amaranth.hdl import Cat, Module, unsigned
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.config import TERM_BITS, HeadConfig
+from hw.early_ready import EarlyReady
 
 
 def term_names(config: HeadConfig) -> list[str]:
@@ -74,9 +75,7 @@ class HeaderBeat(data.StructLayout):
 
 
 class HeaderFork(wiring.Component):
-    """Gives each header beat to those who have a part in it, to each as soon as it is ready.
-
-    A beat is taken from `i` when the last of them takes it. Without row terms it is wired through.
+    """Gives each header beat to those who have a part in it, when all can take one.
 
     Parameters
     ----------
@@ -84,21 +83,21 @@ class HeaderFork(wiring.Component):
 
     Members
     -------
-    i : In(stream of HeaderBeat)
-    scales : Out(stream of ScaleBeat)
-    bias0, ..., bound0, ... : Out(stream of TermBeat)
+    i : In(EarlyReady of HeaderBeat)
+    scales : Out(EarlyReady of ScaleBeat)
+    bias0, ..., bound0, ... : Out(EarlyReady of TermBeat)
         The row terms that there are, for each ranker.
     """
 
     def __init__(self, config: HeadConfig):
         self.config = config
         members = {
-            "i": In(stream.Signature(HeaderBeat(config))),
-            "scales": Out(stream.Signature(ScaleBeat(config))),
+            "i": In(EarlyReady(HeaderBeat(config))),
+            "scales": Out(EarlyReady(ScaleBeat(config))),
         }
         for name in term_names(config):
             for ranker in range(config.rankers):
-                members[f"{name}{ranker}"] = Out(stream.Signature(TermBeat(config)))
+                members[f"{name}{ranker}"] = Out(EarlyReady(TermBeat(config)))
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -107,11 +106,9 @@ class HeaderFork(wiring.Component):
         beat = self.i.payload
         for name, _ in ScaleBeat(config):
             m.d.comb += self.scales.payload[name].eq(beat[name])
-        if not config.terms:
-            m.d.comb += [self.scales.valid.eq(self.i.valid), self.i.ready.eq(self.scales.ready)]
-            return m
-
-        takers = [(self.scales, beat.scales)]
+        has_scales = beat.scales if config.terms else 1
+        m.d.comb += self.scales.valid.eq(self.i.valid & has_scales)
+        takers = [self.scales]
         for name in term_names(config):
             for ranker in range(config.rankers):
                 output = getattr(self, f"{name}{ranker}")
@@ -119,18 +116,8 @@ class HeaderFork(wiring.Component):
                     output.payload.data.eq(beat.data),
                     output.payload.first.eq(beat[name].first),
                     output.payload.last.eq(beat[name].last),
+                    output.valid.eq(self.i.valid & beat[name].part),
                 ]
-                takers.append((output, beat[name].part))
-        served = Signal(len(takers))
-        taken = Signal(len(takers))
-        for index, (output, part) in enumerate(takers):
-            m.d.comb += [
-                output.valid.eq(self.i.valid & part & ~taken[index]),
-                served[index].eq(~part | taken[index] | output.ready),
-            ]
-        m.d.comb += self.i.ready.eq(served.all())
-        with m.If(self.i.valid):
-            m.d.sync += taken.eq(served)
-            with m.If(self.i.ready):
-                m.d.sync += taken.eq(0)
+                takers.append(output)
+        m.d.comb += self.i.ready_next.eq(Cat(taker.ready_next for taker in takers).all())
         return m

@@ -3,12 +3,13 @@
 from itertools import product
 
 from amaranth.hdl import Module, Signal, signed, unsigned
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.config import HeadConfig, ceil_div, log2
 from hw.converter import WidthConverter
 from hw.copies import RegisterCopies
+from hw.early_ready import EarlyReady
 from hw.plan import state_beats
 from hw.ram import BlockRAM
 
@@ -76,7 +77,7 @@ class HiddenLoader(wiring.Component):
         One clock: the next beats on `i` are the states of a new job; `loaded` falls.
     beats, vectors : In
         Beats of a state and number of states, stable from two clocks after `restart`.
-    i : In(stream)
+    i : In(EarlyReady)
         Bus beats of the states, one after the other.
     write : Out(HiddenWrite)
         In slices that lie behind a padded state there is anything.
@@ -89,7 +90,7 @@ class HiddenLoader(wiring.Component):
                 "restart": In(1),
                 "beats": In(range(state_beats(config, config.max_dim) + 1)),
                 "vectors": In(range(config.batch + 1)),
-                "i": In(stream.Signature(unsigned(config.bus_bits))),
+                "i": In(EarlyReady(unsigned(config.bus_bits))),
                 "write": Out(HiddenWrite(config)),
             }
         )
@@ -102,13 +103,19 @@ class HiddenLoader(wiring.Component):
         expected = Signal(range(slices(config) + 1))
         if config.bus_bits > bits:
             per_beat = config.bus_bits // bits
+            # A beat is cut in `per_beat` clocks, in which no other is taken.
+            cuts = Signal(range(per_beat))
             m.d.comb += [
                 converter.i.payload.data.eq(self.i.payload),
                 converter.i.payload.words.eq(per_beat - 1),
                 converter.i.valid.eq(self.i.valid),
-                self.i.ready.eq(converter.i.ready),
+                self.i.ready_next.eq(~self.i.valid & (cuts <= 1)),
                 expected.eq(self.beats * per_beat),
             ]
+            with m.If(self.i.valid):
+                m.d.sync += cuts.eq(per_beat - 1)
+            with m.Elif(cuts != 0):
+                m.d.sync += cuts.eq(cuts - 1)
         else:
             # Nothing holds a beat up here: it takes a clock for its way.
             beat = Signal(config.bus_bits, reset_less=True)
@@ -117,7 +124,7 @@ class HiddenLoader(wiring.Component):
             m.d.comb += [
                 converter.i.payload.eq(beat),
                 converter.i.valid.eq(valid),
-                self.i.ready.eq(1),
+                self.i.ready_next.eq(1),
                 expected.eq(self.beats >> log2(bits // config.bus_bits)),
             ]
 

@@ -1,10 +1,11 @@
 """What each vector of a job brings besides its hidden state: multipliers and a shift."""
 
 from amaranth.hdl import Module, Signal, unsigned
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.config import MULTIPLIER_BITS, SHIFT_BITS, HeadConfig, ceil_div
+from hw.early_ready import EarlyReady
 
 PARAMETER_BYTES = 16
 """Size of a vector's parameters in memory, before they are padded to whole beats."""
@@ -48,7 +49,7 @@ class Parameters(wiring.Component):
         One clock: the next beats on `i` are those of vector 0, then of vector 1, and so on.
     vectors : In
         Vectors of the job, stable from `start` on.
-    i : In(stream)
+    i : In(EarlyReady)
         Bus beats, `parameter_beats` for each vector; always ready.
     o : Out(ArrayLayout of ParameterLayout)
         The parameters by vector, in the clock after their last beat was taken.
@@ -69,7 +70,7 @@ class Parameters(wiring.Component):
             {
                 "start": In(1),
                 "vectors": In(range(config.batch + 1)),
-                "i": In(stream.Signature(unsigned(config.bus_bits))),
+                "i": In(EarlyReady(unsigned(config.bus_bits))),
                 "loaded": Out(1),
                 "o": Out(data.ArrayLayout(ParameterLayout(), config.batch)),
             }
@@ -81,7 +82,7 @@ class Parameters(wiring.Component):
         beats = parameter_beats(config)
         beat = Signal(range(max(2, beats)))
         vector = Signal(range(max(2, config.batch)))
-        m.d.comb += self.i.ready.eq(1)
+        m.d.comb += self.i.ready_next.eq(1)
 
         built = {
             "bias": config.bias,

@@ -112,6 +112,7 @@ class RowQueue(wiring.Component):
         scores = Signal(layout, reset_less=True)
         left = Signal(range(config.lane_units + 1))
         rows_left = Signal(range(config.max_rows + 1))
+        row_last = Signal()  # rows_left == 1
         row_id = Signal(config.id_bits)
         ways_left = Signal(range(max(2, config.fold_units)), init=config.fold_units - 1)
         ended = Signal(init=1)
@@ -136,11 +137,15 @@ class RowQueue(wiring.Component):
                 self.mask.ready.eq(row_taken),
             ]
         with m.If(shift):
-            m.d.sync += [left.eq(left - 1), rows_left.eq(rows_left - 1)]
+            m.d.sync += [
+                left.eq(left - 1),
+                rows_left.eq(rows_left - 1),
+                row_last.eq(rows_left == 2),
+            ]
             for slot in range(self.vectors_here):
                 for lower in range(config.lane_units - 1):
                     m.d.sync += scores[slot][lower].eq(scores[slot][lower + 1])
-            with m.If(rows_left == 1):
+            with m.If(row_last):
                 m.d.sync += ended.eq(1)
         self._count_ids(m, row_id, shift)
         m.d.sync += self.release.eq(0)
@@ -159,7 +164,7 @@ class RowQueue(wiring.Component):
         whole = ways_left == config.fold_units - 1 if config.fold_units > 1 else Const(1)
         m.d.comb += self.done.eq(ended & whole)
         with m.If(self.start):
-            m.d.sync += [rows_left.eq(self.rows), ended.eq(0)]
+            m.d.sync += [rows_left.eq(self.rows), row_last.eq(self.rows == 1), ended.eq(0)]
             if config.channels > 1:
                 m.d.sync += ended.eq(self.rows == 0)
             if self.ranker:

@@ -6,11 +6,15 @@ from amaranth.lib.wiring import In, Out
 
 from hw.config import HeadConfig, ceil_div
 from hw.converter import WidthConverter
+from hw.early_ready import EarlyReady
 from hw.fifo import StreamFIFO
 from hw.header import ScaleBeat, scale_word_bits, scales_begin_anywhere, words_per_beat
 
 IN_FLIGHT_BEATS = 32
 """Body beats that the pipeline between unpacker and scale multipliers can hold, rounded up."""
+
+BEATS_AHEAD = 4
+"""Beats that come until it is told that the level is high, the one that makes it so included."""
 
 
 def most_scale_beats(config: HeadConfig) -> int:
@@ -35,7 +39,7 @@ class ScaleBuffer(wiring.Component):
 
     Members
     -------
-    i : In(stream of ScaleBeat)
+    i : In(EarlyReady of ScaleBeat)
     o : Out(stream)
         `lane_units` scales, the lowest row first.
     """
@@ -44,7 +48,7 @@ class ScaleBuffer(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "i": In(stream.Signature(ScaleBeat(config))),
+                "i": In(EarlyReady(ScaleBeat(config))),
                 "o": Out(stream.Signature(unsigned(scale_word_bits(config)))),
             }
         )
@@ -60,35 +64,32 @@ class ScaleBuffer(wiring.Component):
             with_first=words_per_beat(config) > 1 and scales_begin_anywhere(config),
         )
         if words_per_beat(config) > 1:
-            m.submodules.queue = queue = StreamFIFO(self.i.payload.shape().size, beats + 4)
-            # A beat takes a clock for its way to the RAMs, which lie far apart. `ready` comes from
-            # a flip-flop: three beats may be taken before it tells that the level has risen.
+            m.submodules.queue = queue = StreamFIFO(
+                self.i.payload.shape().size, beats + BEATS_AHEAD
+            )
+            # A beat takes a clock for its way to the RAMs, which lie far apart.
             beat = Signal(len(queue.i.payload), reset_less=True)
             valid = Signal()
-            room = Signal()
             m.d.comb += [
                 queue.i.payload.eq(beat),
                 queue.i.valid.eq(valid),
-                self.i.ready.eq(room),
                 converter.i.payload.as_value().eq(queue.o.payload),
                 converter.i.valid.eq(queue.o.valid),
                 queue.o.ready.eq(converter.i.ready),
             ]
-            m.d.sync += [
-                valid.eq(self.i.valid & room),
-                beat.eq(self.i.payload.as_value()),
-                room.eq(queue.level <= beats),
-            ]
+            m.d.sync += [valid.eq(self.i.valid), beat.eq(self.i.payload.as_value())]
             wiring.connect(m, converter.o, wiring.flipped(self.o))
+            room = queue.level <= beats
         else:
             # Joined before they are queued: a folded farm takes words in consecutive clocks.
             words = ceil_div(beats * config.bus_bits, word_bits)
-            m.submodules.queue = queue = StreamFIFO(word_bits, words)
+            m.submodules.queue = queue = StreamFIFO(word_bits, words + BEATS_AHEAD)
             m.d.comb += [
                 converter.i.payload.eq(self.i.payload.data),
                 converter.i.valid.eq(self.i.valid),
-                self.i.ready.eq(converter.i.ready),
             ]
             wiring.connect(m, converter.o, queue.i)
             wiring.connect(m, queue.o, wiring.flipped(self.o))
+            room = queue.level <= words
+        m.d.sync += self.i.ready_next.eq(room)
         return m

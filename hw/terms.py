@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.config import MULTIPLIER_BITS, TERM_BITS, HeadConfig, ceil_div
 from hw.converter import WidthConverter
+from hw.early_ready import EarlyReady
 from hw.farm import delayed
 from hw.fifo import StreamFIFO
 from hw.header import TermBeat, term_names
@@ -35,7 +36,7 @@ class TermBuffer(wiring.Component):
     -------
     start : In
         One clock, before the first beat of a job: drops what is left.
-    i : In(stream of TermBeat)
+    i : In(EarlyReady of TermBeat)
     o : Out(stream of signed 16 bits)
         Values in the order of rows, those of padding rows in a last block included.
 
@@ -53,7 +54,7 @@ class TermBuffer(wiring.Component):
         super().__init__(
             {
                 "start": In(1),
-                "i": In(stream.Signature(TermBeat(config))),
+                "i": In(EarlyReady(TermBeat(config))),
                 "o": Out(stream.Signature(signed(TERM_BITS))),
             }
         )
@@ -74,7 +75,8 @@ class TermBuffer(wiring.Component):
             names["first"] = "first"
         converter = WidthConverter(self.config.bus_bits, TERM_BITS, with_first="first" in names)
         kept = converter.i.payload.shape()
-        queue = StreamFIFO(kept.size, self.beats, memory="auto")
+        # The last two beats that fit are not told a clock ahead.
+        queue = StreamFIFO(kept.size, self.beats + 2, memory="auto")
         m.submodules.queue = ResetInserter(self.start)(queue)
         m.submodules.converter = ResetInserter(self.start)(converter)
         beat = Signal(kept)
@@ -82,7 +84,7 @@ class TermBuffer(wiring.Component):
         m.d.comb += [
             queue.i.valid.eq(self.i.valid),
             queue.i.payload.eq(beat.as_value()),
-            self.i.ready.eq(queue.i.ready),
+            self.i.ready_next.eq(queue.ready_next),
             converter.i.valid.eq(queue.o.valid),
             converter.i.payload.as_value().eq(queue.o.payload),
             queue.o.ready.eq(converter.i.ready),

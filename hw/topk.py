@@ -179,7 +179,8 @@ class TopK(wiring.Component):
 
         fill_full = Signal(reset_less=True)
         m.d.sync += fill_full.eq(filling & ~fill_empty)
-        full = pop | fill_full
+        # Nothing is accepted any more where an entry waits; `pop` would come late.
+        full = self.o.valid | fill_full
         m.d.comb += [
             entry.load.eq(free),
             entry.valid.eq(accepted | pop),
@@ -200,6 +201,8 @@ class TopK(wiring.Component):
         if config.bound:
             m.d.comb += self.o.payload.term.eq(root[:term_bits].as_signed())
         m.d.sync += occupied.eq(root[rank_start:].any())
+        with m.If(running):
+            m.d.sync += left.eq(self.k)
         with m.If(pop):
             m.d.sync += [self.o.valid.eq(0), left.eq(left - 1)]
         with m.Elif(draining & ~pending & ~recent[:-1].any()):
@@ -207,7 +210,7 @@ class TopK(wiring.Component):
             with m.If(left == 0):
                 m.d.sync += draining.eq(0)
         with m.If(self.drain & running):
-            m.d.sync += [running.eq(0), draining.eq(1), left.eq(self.k)]
+            m.d.sync += [running.eq(0), draining.eq(1)]
         with m.If(self.clear):
             m.d.sync += [
                 filling.eq(1),
@@ -251,12 +254,26 @@ class TopK(wiring.Component):
         """
         walk = Signal(range(self.pairs + 1), reset_less=True)
         settle = Signal(range(max(1, engines) + 1), reset_less=True)
+        settled = Signal(reset_less=True)  # settle == 0
+        at_boundary = Signal(reset_less=True)  # walk == k // 2
+        at_first = Signal(reset_less=True)  # walk == 0
         boundary = Signal(reset_less=True)
         writes = Signal()
+        goes_on = Signal()
+        half = self.k[1:]
+        half_after = Signal(len(half) + 1, reset_less=True)
         odd = self.k[0]
         empty_halves = Cat(1, odd) if self._root_slot else Cat(odd, 0)
-        m.d.comb += writes.eq(filling & (settle == 0))
+        m.d.comb += [
+            writes.eq(filling & settled),
+            goes_on.eq(writes & ~at_first & (fill_empty | ~at_boundary)),
+        ]
+        # Comparisons have a clock to themselves; the first of a fill, that of settling.
         m.d.sync += [
+            settled.eq(settle <= 1),
+            half_after.eq(half + 1),
+            at_boundary.eq(Mux(goes_on, walk == half_after, walk == half)),
+            at_first.eq(Mux(goes_on, walk == 1, walk == 0)),
             fill.active.eq(filling),
             fill.pair.eq(walk),
             fill.halves.eq(Mux(boundary, empty_halves, 0b11) & writes.replicate(2)),
@@ -265,12 +282,22 @@ class TopK(wiring.Component):
             m.d.sync += settle.eq(settle - 1)
         with m.If(writes):
             m.d.sync += boundary.eq(0)
-            with m.If(~fill_empty & (walk == self.k[1:])):
-                m.d.sync += [fill_empty.eq(1), boundary.eq(1), settle.eq(max(1, engines))]
-            with m.Elif(walk == 0):
+            with m.If(~fill_empty & at_boundary):
+                m.d.sync += [
+                    fill_empty.eq(1),
+                    boundary.eq(1),
+                    settle.eq(max(1, engines)),
+                    settled.eq(0),
+                ]
+            with m.Elif(at_first):
                 m.d.sync += filling.eq(0)
                 m.d.sync += running.eq(1)
-            with m.Else():
-                m.d.sync += walk.eq(walk - 1)
+        with m.If(goes_on):
+            m.d.sync += walk.eq(walk - 1)
         with m.If(self.clear):
-            m.d.sync += [walk.eq(self.pairs), settle.eq(max(1, engines)), boundary.eq(0)]
+            m.d.sync += [
+                walk.eq(self.pairs),
+                settle.eq(max(1, engines)),
+                settled.eq(0),
+                boundary.eq(0),
+            ]

@@ -1,10 +1,13 @@
 """Takes the stream of the reader apart: hidden states, headers and bodies of tiles."""
 
+from functools import partial
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.config import TERM_BITS, HeadConfig, log2
+from hw.early_ready import EarlyReady
 from hw.header import (
     HeaderBeat,
     scale_word_bits,
@@ -39,11 +42,11 @@ class Unpacker(wiring.Component):
     plan_ready : In
         Stops the stream at the first header until the plan is complete.
     i : In(stream)
-        Bus beats.
-    hidden, parameters : Out(stream)
+        Bus beats; `ready` comes from a flip-flop.
+    hidden, parameters : Out(EarlyReady)
         Bus beats. Only on channel 0, the parameters if there are any.
-    header : Out(stream of HeaderBeat)
-    body : Out(stream)
+    header : Out(EarlyReady of HeaderBeat)
+    body : Out(EarlyReady)
         Bus beats.
     done : Out
         The last beat of the last tile has been passed on, or the channel has no tile; high until
@@ -56,22 +59,22 @@ class Unpacker(wiring.Component):
         self.config = config
         self.channel = channel
         self.with_parameters = channel == 0 and config.has_parameters
-        bus = stream.Signature(unsigned(config.bus_bits))
+        beats = unsigned(config.bus_bits)
         members = {
             "start": In(1),
             "vectors": In(range(config.batch + 1)),
             "plan": In(PlanLayout(config)),
             "plan_ready": In(1),
-            "i": In(bus),
-            "header": Out(stream.Signature(HeaderBeat(config))),
-            "body": Out(bus),
+            "i": In(stream.Signature(beats)),
+            "header": Out(EarlyReady(HeaderBeat(config))),
+            "body": Out(EarlyReady(beats)),
             "done": Out(1),
             "excess": Out(1),
         }
         if channel == 0:
-            members["hidden"] = Out(bus)
+            members["hidden"] = Out(EarlyReady(beats))
         if self.with_parameters:
-            members["parameters"] = Out(bus)
+            members["parameters"] = Out(EarlyReady(beats))
         super().__init__(members)
 
     def elaborate(self, platform):
@@ -85,32 +88,33 @@ class Unpacker(wiring.Component):
             self.header.payload.data.eq(self.i.payload),
             self.body.payload.eq(self.i.payload),
         ]
+        if self.channel == 0:
+            m.d.comb += self.hidden.payload.eq(self.i.payload)
 
         tiles_left = Signal.like(plan.tiles)
         blocks_left = Signal.like(plan.full_blocks)
         slices_left = Signal.like(plan.row_beats)
-        # Words of the header still to come; where a word takes several beats, beats.
         beats_per_word = max(1, scale_word_bits(config) // config.bus_bits)
-        word_limit = 2 ** len(plan.full_words) * beats_per_word
-        # At least wide enough for the comparison below not to be a constant.
-        words_left = Signal(range(max(word_limit, 2 * per_beat + 2)))
+        header_left = Signal(range(2 ** len(plan.full_words) * beats_per_word))  # beats
         header_last = Signal()
+        last_words = Signal(range(max(2, per_beat)))  # in the last beat, minus one
         if per_beat > 1:
             words = self.header.payload.words
-            m.d.comb += words.eq(Mux(header_last, words_left - 1, per_beat - 1))
+            m.d.comb += words.eq(Mux(header_last, last_words, per_beat - 1))
         load_terms, next_terms = self._terms(m)
         # What ends with a beat is known from flip-flops. Those of the plan and of the tiles are a
         # clock late: there is a clock between a plan and its use, and a tile takes two or more.
         one_slice, one_full_block, one_last_block = Signal(), Signal(), Signal()
-        one_full_beat, one_last_beat = Signal(), Signal()  # of a header
+        full_header, last_header = (
+            self._header(m, plan.full_words),
+            self._header(m, plan.last_words),
+        )
         slices_last, blocks_last = Signal(), Signal()
         tiles_last, tiles_next_last = Signal(), Signal()
         m.d.sync += [
             one_slice.eq(plan.row_beats == 1),
             one_full_block.eq(plan.full_blocks == 1),
             one_last_block.eq(plan.last_blocks == 1),
-            one_full_beat.eq(plan.full_words * beats_per_word <= per_beat),
-            one_last_beat.eq(plan.last_words * beats_per_word <= per_beat),
             tiles_last.eq(tiles_left == 1),
             tiles_next_last.eq(tiles_left == 2),
         ]
@@ -119,14 +123,17 @@ class Unpacker(wiring.Component):
         tile_blocks = Signal.like(blocks_left)
         tile_block_last = Signal()
         state_left = Signal(range(state_beats(config, config.max_dim) + 1))
+        state_last, one_state_beat = Signal(), Signal()
+        m.d.sync += one_state_beat.eq(plan.state_beats == 1)
+        load_state = [state_left.eq(plan.state_beats), state_last.eq(one_state_beat)]
         vectors_left = Signal(range(config.batch + 1))
 
         def load_tile(last):
-            header_words = Mux(last, plan.last_words, plan.full_words)
             blocks = Mux(last, plan.last_blocks, plan.full_blocks)
+            kept = (header_left, header_last, last_words)
+            of_header = zip(kept, last_header, full_header, strict=True)
             return [
-                words_left.eq(header_words * beats_per_word),
-                header_last.eq(Mux(last, one_last_beat, one_full_beat)),
+                *(each.eq(Mux(last, of_last, of_full)) for each, of_last, of_full in of_header),
                 tile_blocks.eq(blocks),
                 tile_block_last.eq(Mux(last, one_last_block, one_full_block)),
             ]
@@ -147,122 +154,140 @@ class Unpacker(wiring.Component):
                 load_terms(Mux(last, plan.last_blocks, plan.full_blocks)),
             ]
 
-        # `ready` reaches far: who takes what comes is known from flip-flops, one for each state.
-        takers = {"DONE": Const(1), "HEADER": self.header.ready, "BODY": self.body.ready}
+        # `ready` reaches far and comes from a flip-flop: for that it must be known whose turn it is
+        # in the next clock, and whether that one will take a beat.
+        takers = {"HEADER": self.header, "BODY": self.body}
         if self.channel == 0:
-            takers["HIDDEN"] = self.hidden.ready
+            takers["HIDDEN"] = self.hidden
         if self.with_parameters:
-            takers["PARAMETERS"] = self.parameters.ready
+            takers["PARAMETERS"] = self.parameters
+        states = ("DONE", "PLAN", *takers)
         turns = {
-            state: Signal(init=state == "DONE", name=f"turn_{state.lower()}") for state in takers
+            state: Signal(init=state == "DONE", name=f"turn_{state.lower()}") for state in states
         }
-        m.d.comb += self.i.ready.eq(Cat(turns[state] & takers[state] for state in takers).any())
+        turns_next = {state: Signal(name=f"next_{state.lower()}") for state in states}
+        comes, leaves = ({state: [] for state in states} for _ in range(2))
 
-        def enter(state):
-            m.next = state
-            m.d.sync += [turn.eq(each == state) for each, turn in turns.items()]
+        def enter(before, after):
+            """In state `before`: go on with `after`."""
+            move = Signal(name=f"{before}_{after}".lower())
+            m.d.comb += move.eq(1)
+            comes[after].append(move)
+            leaves[before].append(move)
 
         # A clock late, when the first tile has been loaded from the complete plan.
         planned = Signal()
         m.d.sync += planned.eq(self.plan_ready)
-        with m.FSM(name="section"):
-            with m.State("DONE"):
-                with m.If(transfer):
-                    m.d.sync += self.excess.eq(1)
-                with m.If(self.start):
-                    m.d.sync += [self.done.eq(0), self.excess.eq(0)]
-                    enter("PLAN")
-                    if self.channel == 0:
-                        m.d.sync += state_left.eq(plan.state_beats)
-                        if config.batch > 1:
-                            m.d.sync += vectors_left.eq(self.vectors)
-                        enter("HIDDEN")
-            if self.channel == 0:
-                self._unpack_hidden(
-                    m, enter, transfer, load_first, planned, state_left, vectors_left
-                )
-            with m.State("PLAN"):
+        with m.If(turns["DONE"]):
+            with m.If(transfer):
+                m.d.sync += self.excess.eq(1)
+            with m.If(self.start):
+                m.d.sync += [self.done.eq(0), self.excess.eq(0)]
+                enter("DONE", "HIDDEN" if self.channel == 0 else "PLAN")
+                if self.channel == 0:
+                    m.d.sync += load_state
+                    if config.batch > 1:
+                        m.d.sync += vectors_left.eq(self.vectors)
+        if self.channel == 0:
+            end_vector = partial(self._end_vector, m, enter, planned, vectors_left)
+            with m.If(turns["HIDDEN"]):
                 m.d.sync += load_first()
-                with m.If(planned):
-                    enter("HEADER")
-                    if self.channel > 0:
-                        with m.If(plan.tiles == 0):
-                            m.d.sync += self.done.eq(1)
-                            enter("DONE")
-            with m.State("HEADER"):
-                m.d.sync += load_body()
-                m.d.comb += self.header.valid.eq(self.i.valid)
                 with m.If(transfer):
+                    m.d.sync += [state_left.eq(state_left - 1), state_last.eq(state_left == 2)]
+                    with m.If(state_last):
+                        m.d.sync += load_state
+                        if self.with_parameters:
+                            enter("HIDDEN", "PARAMETERS")
+                        else:
+                            end_vector("HIDDEN")
+            if self.with_parameters:
+                beats = parameter_beats(config)
+                beat = Signal(range(max(2, beats)))
+                m.d.comb += self.parameters.payload.eq(self.i.payload)
+                with m.If(turns["PARAMETERS"]):
+                    m.d.sync += load_first()
+                    with m.If(transfer):
+                        m.d.sync += beat.eq(beat + 1)
+                        with m.If(beat == beats - 1):
+                            m.d.sync += beat.eq(0)
+                            end_vector("PARAMETERS")
+        with m.If(turns["PLAN"]):
+            m.d.sync += load_first()
+            with m.If(planned):
+                with m.If(plan.tiles == 0 if self.channel > 0 else Const(0)):
+                    m.d.sync += self.done.eq(1)
+                    enter("PLAN", "DONE")
+                with m.Else():
+                    enter("PLAN", "HEADER")
+        with m.If(turns["HEADER"]):
+            m.d.sync += load_body()
+            with m.If(transfer):
+                m.d.sync += [
+                    header_left.eq(header_left - 1),
+                    header_last.eq(header_left == 2),
+                    next_terms,
+                ]
+                with m.If(header_last):
+                    enter("HEADER", "BODY")
+        with m.If(turns["BODY"]):
+            m.d.sync += load_tile(tiles_next_last)
+            with m.If(transfer):
+                m.d.sync += [slices_left.eq(slices_left - 1), slices_last.eq(slices_left == 2)]
+                with m.If(slices_last):
                     m.d.sync += [
-                        words_left.eq(words_left - per_beat),
-                        header_last.eq(words_left <= 2 * per_beat),
-                        next_terms,
+                        slices_left.eq(plan.row_beats),
+                        slices_last.eq(one_slice),
+                        blocks_left.eq(blocks_left - 1),
+                        blocks_last.eq(blocks_left == 2),
                     ]
-                    with m.If(header_last):
-                        enter("BODY")
-            with m.State("BODY"):
-                m.d.sync += load_tile(tiles_next_last)
-                m.d.comb += self.body.valid.eq(self.i.valid)
-                with m.If(transfer):
-                    m.d.sync += [slices_left.eq(slices_left - 1), slices_last.eq(slices_left == 2)]
-                    with m.If(slices_last):
-                        m.d.sync += [
-                            slices_left.eq(plan.row_beats),
-                            slices_last.eq(one_slice),
-                            blocks_left.eq(blocks_left - 1),
-                            blocks_last.eq(blocks_left == 2),
-                        ]
-                        with m.If(blocks_last):
-                            next_blocks = Mux(tiles_next_last, plan.last_blocks, plan.full_blocks)
-                            m.d.sync += [tiles_left.eq(tiles_left - 1), load_terms(next_blocks)]
-                            enter("HEADER")
-                            with m.If(tiles_last):
-                                m.d.sync += self.done.eq(1)
-                                enter("DONE")
+                    with m.If(blocks_last):
+                        next_blocks = Mux(tiles_next_last, plan.last_blocks, plan.full_blocks)
+                        m.d.sync += [tiles_left.eq(tiles_left - 1), load_terms(next_blocks)]
+                        with m.If(tiles_last):
+                            m.d.sync += self.done.eq(1)
+                            enter("BODY", "DONE")
+                        with m.Else():
+                            enter("BODY", "HEADER")
+
+        for state in states:
+            stays = turns[state] & ~Cat(leaves[state]).any()
+            m.d.comb += turns_next[state].eq(stays | Cat(comes[state]).any())
+            m.d.sync += turns[state].eq(turns_next[state])
+        m.d.comb += [taker.valid.eq(transfer & turns[state]) for state, taker in takers.items()]
+        takes = Cat(turns_next[state] & taker.ready_next for state, taker in takers.items()).any()
+        m.d.sync += self.i.ready.eq(turns_next["DONE"] | takes)
         return m
 
-    def _unpack_hidden(self, m, enter, transfer, load_first, planned, state_left, vectors_left):
-        """States HIDDEN and PARAMETERS: for each vector its state and its parameters."""
-        config = self.config
-        m.d.comb += self.hidden.payload.eq(self.i.payload)
+    def _end_vector(self, m, enter, planned, vectors_left, before):
+        """What follows a vector, of which state `before` is the last: another one, or the image."""
+        more = Const(0)
+        if self.config.batch > 1:
+            m.d.sync += vectors_left.eq(vectors_left - 1)
+            more = vectors_left != 1
+        with m.If(more):
+            enter(before, "HIDDEN")
+        with m.Elif(planned):
+            enter(before, "HEADER")
+        with m.Else():
+            enter(before, "PLAN")
 
-        def begin_image():
-            enter("PLAN")
-            with m.If(planned):
-                enter("HEADER")
-
-        def end_vector():
-            if config.batch == 1:
-                begin_image()
-                return
-            m.d.sync += [state_left.eq(self.plan.state_beats), vectors_left.eq(vectors_left - 1)]
-            enter("HIDDEN")
-            with m.If(vectors_left == 1):
-                begin_image()
-
-        with m.State("HIDDEN"):
-            m.d.comb += self.hidden.valid.eq(self.i.valid)
-            m.d.sync += load_first()
-            with m.If(transfer):
-                m.d.sync += state_left.eq(state_left - 1)
-                with m.If(state_left == 1):
-                    if self.with_parameters:
-                        enter("PARAMETERS")
-                    else:
-                        end_vector()
-        if not self.with_parameters:
-            return
-        beats = parameter_beats(config)
-        beat = Signal(range(max(2, beats)))
-        m.d.comb += self.parameters.payload.eq(self.i.payload)
-        with m.State("PARAMETERS"):
-            m.d.comb += self.parameters.valid.eq(self.i.valid)
-            m.d.sync += load_first()
-            with m.If(transfer):
-                m.d.sync += beat.eq(beat + 1)
-                with m.If(beat == beats - 1):
-                    m.d.sync += beat.eq(0)
-                    end_vector()
+    def _header(self, m, words):
+        """Of a header of `words`, from flip-flops: its beats, that it is a single one, and the
+        words of its last beat minus one.
+        """
+        per_beat = words_per_beat(self.config)
+        if per_beat > 1:
+            beats = (words + per_beat - 1) >> log2(per_beat)
+            last_words = (words - 1)[: log2(per_beat)]
+        else:
+            beats = words << log2(scale_word_bits(self.config) // self.config.bus_bits)
+            last_words = Const(0)
+        kept = [Signal.like(value) for value in (beats, beats == 1, last_words)]
+        m.d.sync += [
+            register.eq(value)
+            for register, value in zip(kept, (beats, beats == 1, last_words), strict=True)
+        ]
+        return kept
 
     def _terms(self, m):
         """Where the sections of a header begin and end, counted in values from the current beat.

@@ -49,7 +49,7 @@ class Writer(wiring.Component):
         risen are completed. Once it was high that goes on until the last response has come;
         commands and beats wait for that when it is low.
     idle : Out
-        No command, nothing buffered, every burst answered.
+        In the clock before no command or beat came, nothing was buffered and every burst answered.
     error : Out
         Pulse: a response other than OKAY came.
     beat : Out
@@ -63,7 +63,7 @@ class Writer(wiring.Component):
                 "command": In(stream.Signature(segment_layout(BEATS_BITS))),
                 "i": In(stream.Signature(unsigned(config.bus_bits))),
                 "abort": In(1),
-                "idle": Out(1),
+                "idle": Out(1, init=1),
                 "error": Out(1),
                 "beat": Out(1),
             }
@@ -150,7 +150,8 @@ class Writer(wiring.Component):
         m.d.comb += [
             self.bready.eq(1),
             self.error.eq(self.bvalid & (self.bresp != RESP_OKAY)),
-            self.idle.eq(~planner.busy & (beyond < 0) & (pending == 0)),
         ]
+        nothing = ~planner.busy & (beyond < 0) & (pending == 0)
+        m.d.sync += self.idle.eq(nothing & ~self.command.valid & ~self.i.valid)
         m.d.sync += pending.eq(pending + request - self.bvalid)
         return m

@@ -19,11 +19,13 @@ MERGE_CLOCKS = {1: 2, 2: 3}
 """Of an entry in a tree of `hw.entries.EntryMerge`: of one level, of more."""
 STORE_CLOCKS = 4
 """From the last entry that `hw.entries.EntryStore` takes to the first one that it gives."""
-FIRST_WORD_CLOCKS = 5
+FIRST_WORD_CLOCKS = 6
 """From a command of the result block's part to its first word of 16 bytes."""
 FLUSH_CLOCKS = 6
 """From the clock in which all rows are known to be ranked until the last beats of scores reach the
 writer (`hw.logits`, `hw.write_arbiter`)."""
+ANSWERED_CLOCKS = 1
+"""From a last response until the writer says that it has nothing to do."""
 COMMAND_CLOCKS = 2
 """By which a command reaches the writer's pins later than a beat, if there are few."""
 
@@ -99,7 +101,8 @@ def write_clocks(
         # Or when the memory has taken the beats of all bursts before.
         port = (system.memory, job.config.bus_bits, system.clock_hz, job.config.channels)
         requests.append(first + longest + write_cycles(*port, whole * longest))
-    return max(requests) + max(last, PASSAGE_CLOCKS) + response_cycles(job, system, last) + 1
+    sent = max(requests) + max(last, PASSAGE_CLOCKS)
+    return sent + response_cycles(job, system, last) + ANSWERED_CLOCKS + 1
 
 
 def write_port_clocks(job: Job, channel: int) -> float:
@@ -129,7 +132,8 @@ def flush_clocks(job: Job, system: System, channel: int) -> float:
             late += 2
         left += count * last
     first_request = late + max(left, COMMAND_CLOCKS)
-    return first_request + max(last, PASSAGE_CLOCKS) + response_cycles(job, system, last)
+    sent = first_request + max(last, PASSAGE_CLOCKS)
+    return sent + response_cycles(job, system, last) + ANSWERED_CLOCKS
 
 
 def last_insertion_clocks(job: Job) -> int:

@@ -77,6 +77,7 @@ class Machine:
         self.logits = Delay()
         self.writes = [Delay() for _ in range(write_ports(self.config))]
         self.failing_write = None
+        self.commanded = None  # place in the log
         self.failing_logits = None
         self.flushed = False
 
@@ -232,13 +233,22 @@ class Machine:
                 if self.errors.get("logits") == number:
                     del self.errors["logits"]
                     self.failing_logits = number
+        # What was commanded is sent a clock later.
+        records, trailer = ctx.get(dut.send_records), ctx.get(dut.send_trailer)
+        assert records + trailer == (self.commanded is not None)
+        if self.commanded is not None:
+            log[self.commanded] = (
+                "write",
+                "records" if records else "trailer",
+                *log[self.commanded][2:],
+            )
+            self.commanded = None
         if ctx.get(dut.write.valid) and readies["write"] and not ctx.get(dut.write_abort):
             address = ctx.get(dut.write.payload.address)
             beats = ctx.get(dut.write.payload.beats)
-            records, trailer = ctx.get(dut.send_records), ctx.get(dut.send_trailer)
-            assert records + trailer == 1
             assert self.collect.over and self.merge.over and self.writes[0].over
-            log.append(("write", "records" if records else "trailer", address, beats))
+            self.commanded = len(log)
+            log.append(("write", None, address, beats))
             self.writes[0].start(1 + self._time())
             if "write" in self.errors:
                 del self.errors["write"]

@@ -102,6 +102,19 @@ async def send(ctx, stream, words: Iterable, go: Iterator[bool] | None = None) -
     ctx.set(stream.valid, 0)
 
 
+async def send_early(ctx, stream, words: Iterable, go: Iterator[bool] | None = None) -> None:
+    """Give `words` in order on a stream with `ready_next`, in clocks that `go` allows."""
+    go = repeat(True) if go is None else go
+    taken = False
+    for word in words:
+        while not (next(go) and taken):
+            *_, taken = await ctx.tick().sample(stream.ready_next)
+        ctx.set(stream.payload, word)
+        ctx.set(stream.valid, 1)
+        *_, taken = await ctx.tick().sample(stream.ready_next)
+        ctx.set(stream.valid, 0)
+
+
 async def receive(ctx, stream, count: int, go: Iterator[bool] | None = None) -> list:
     """Take `count` words, ready in clocks that `go` allows whether one is offered or not."""
     go = repeat(True) if go is None else go
@@ -211,3 +224,28 @@ class StreamMonitor:
         if not self.cycles:
             return 0
         return self.cycles[-1] - self.cycles[0] + 1 - len(self.cycles)
+
+
+class EarlyMonitor:
+    """Takes from a stream with `ready_next` in clocks that `go` allows, and keeps the words.
+
+    Checks that none comes in a clock that was not told.
+    """
+
+    def __init__(self, stream, go: Iterator[bool], name: str = "stream"):
+        self.stream = stream
+        self.go = go
+        self.name = name
+        self.words = []
+
+    async def run(self, ctx):
+        stream = self.stream
+        taken = False
+        while True:
+            ready = next(self.go)
+            ctx.set(stream.ready_next, ready)
+            _, _, valid, payload = await ctx.tick().sample(stream.valid, stream.payload)
+            if valid:
+                assert taken, f"{self.name}: a word came in a clock that had not been told"
+                self.words.append(payload)
+            taken = ready

@@ -6,7 +6,7 @@ import pytest
 
 from hw.config import BUS_BITS, HeadConfig
 from hw.parameters import Parameters, parameter_beats
-from tests.blocks.streams import sender, simulate, stalls
+from tests.blocks.streams import send_early, simulate, stalls
 
 
 def beats_of(config, words):
@@ -35,9 +35,9 @@ def test_every_vector_gets_its_words_also_in_the_next_job(bus_bits, batch):
             ctx.set(dut.start, 0)
             vectors = [[rng.getrandbits(32) for _ in range(4)] for _ in range(count)]
             beats = [beat for words in vectors for beat in beats_of(config, words)]
-            await sender(dut.i, beats[:-1], stalls("random", job))(ctx)
+            await send_early(ctx, dut.i, beats[:-1], stalls("random", job))
             assert not ctx.get(dut.loaded)
-            await sender(dut.i, beats[-1:], stalls("random", job))(ctx)
+            await send_early(ctx, dut.i, beats[-1:], stalls("random", job))
             assert ctx.get(dut.loaded)
             for vector, (bias, bound, multiplier, shift) in enumerate(vectors):
                 found = ctx.get(dut.o[vector])
@@ -52,7 +52,7 @@ def test_words_of_functions_that_are_not_built_read_as_zero():
     dut = Parameters(config)
 
     async def bench(ctx):
-        await sender(dut.i, beats_of(config, [1, 2, 3, 4]))(ctx)
+        await send_early(ctx, dut.i, beats_of(config, [1, 2, 3, 4]))
         found = ctx.get(dut.o[0])
         assert (found.bias, found.bound, found.multiplier, found.shift) == (0, 2, 0, 0)
 

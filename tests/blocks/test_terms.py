@@ -7,7 +7,7 @@ import pytest
 from hw.config import HeadConfig, ceil_div
 from hw.terms import RowTerms, ScoredLayout, TermBuffer
 
-from .streams import STALLS, StreamMonitor, receive, send, simulate, stalls, wait_until
+from .streams import STALLS, StreamMonitor, receive, send, send_early, simulate, stalls, wait_until
 
 SHAPE = {
     "bus_bits": 64,
@@ -66,7 +66,7 @@ def test_values_come_in_the_order_of_rows(term, tile_rows, give, take):
     left = StreamMonitor(dut.o, "o")
 
     async def give_beats(ctx):
-        await send(ctx, dut.i, beats, stalls(give, 1))
+        await send_early(ctx, dut.i, beats, stalls(give, 1))
 
     async def take_values(ctx):
         assert await receive(ctx, dut.o, len(values), stalls(take, 2)) == values
@@ -88,10 +88,12 @@ def test_two_tiles_and_the_blocks_under_way_find_room(term, bus_bits, tile_rows)
     beats = [beat for tile in values for beat in header_beats(config, term, tile)]
 
     async def give(ctx):
-        for beat in beats:
+        assert ctx.get(dut.i.ready_next)
+        await ctx.tick()
+        for beat in beats[:-1]:
             ctx.set(dut.i.payload, beat)
             ctx.set(dut.i.valid, 1)
-            assert ctx.get(dut.i.ready)
+            assert ctx.get(dut.i.ready_next)
             await ctx.tick()
 
     simulate(dut, give)
@@ -104,14 +106,14 @@ def test_start_drops_what_is_left(after):
     left_over, values = tiles_of(config, 2)[0], tiles_of(config, 2, 1)[0]
 
     async def two_jobs(ctx):
-        await send(ctx, dut.i, header_beats(config, 1, left_over))
+        await send_early(ctx, dut.i, header_beats(config, 1, left_over))
         await receive(ctx, dut.o, 2)
         await ctx.tick().repeat(after)
         ctx.set(dut.start, 1)
         await ctx.tick()
         ctx.set(dut.start, 0)
         assert not ctx.get(dut.o.valid)
-        await send(ctx, dut.i, header_beats(config, 1, values))
+        await send_early(ctx, dut.i, header_beats(config, 1, values))
         assert await receive(ctx, dut.o, len(values)) == values
 
     simulate(dut, two_jobs)

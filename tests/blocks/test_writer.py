@@ -47,7 +47,7 @@ class Recount:
     async def run(self, ctx):
         writer = self.writer
         buffered = requested = commanded = answered = 0
-        was_requested = False
+        was_requested, was_idle = False, True
         pins = (
             writer.command.valid,
             writer.command.ready,
@@ -76,7 +76,9 @@ class Recount:
             was_requested = aw_valid and not aw_ready
             assert beat == (w_valid and w_ready)
             assert error == (b_valid and b_resp != 0)
-            assert idle == (commanded == self.beats == buffered and bursts == answered)
+            assert idle == was_idle
+            was_idle = commanded == self.beats == buffered and bursts == answered
+            was_idle &= not c_valid and not i_valid
             self.errors += error
             self.beats += beat
             if beat:
