@@ -95,7 +95,9 @@ class DotFarm(wiring.Component):
         way_last, step_last = Const(1), Const(1)
         if config.fold > 1:
             # The last two beats that fit are not told a clock ahead.
-            m.submodules.queue = queue = StreamFIFO(config.bus_bits, config.body_fifo_beats + 2)
+            m.submodules.queue = queue = StreamFIFO(
+                config.bus_bits, config.body_fifo_beats + 2, has_room=True
+            )
             m.d.comb += [
                 queue.i.payload.eq(self.body.payload),
                 queue.i.valid.eq(self.body.valid),

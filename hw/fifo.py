@@ -30,6 +30,9 @@ class StreamFIFO(wiring.Component):
         Words of RAM, at least 1. The FIFO holds up to two more in its output registers.
     memory : "block" or "auto"
         As of `BlockRAM`.
+    has_room : bool
+        Words only come when there is room for them, which something else sees to: `i.ready` is
+        constantly high, and nothing waits for it.
 
     Members
     -------
@@ -51,7 +54,7 @@ class StreamFIFO(wiring.Component):
     LATENCY = 1 + BlockRAM.LATENCY
     """Clocks of a word through an empty one: into the RAM, and out of it."""
 
-    def __init__(self, width: int, depth: int, memory: str = "block"):
+    def __init__(self, width: int, depth: int, memory: str = "block", *, has_room: bool = False):
         for name, value in (("width", width), ("depth", depth)):
             if not isinstance(value, int):
                 raise TypeError(f"{name} must be an integer, got {value!r}")
@@ -62,6 +65,7 @@ class StreamFIFO(wiring.Component):
         self.width = width
         self.depth = depth
         self.memory = memory
+        self.has_room = has_room
         super().__init__(
             {
                 "i": In(stream.Signature(unsigned(width))),
@@ -89,8 +93,8 @@ class StreamFIFO(wiring.Component):
         fetch = Signal()
         blocked = Signal(attrs=KEPT)
         m.d.comb += [
-            self.i.ready.eq(writable),
-            push.eq(self.i.valid & writable),
+            self.i.ready.eq(1 if self.has_room else writable),
+            push.eq(self.i.valid & self.i.ready),
             take.eq(self.o.valid & self.o.ready),
             advance.eq(~self.o.valid | self.o.ready),
             blocked.eq(fetched & self.o.valid & ~self.o.ready),

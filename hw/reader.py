@@ -122,7 +122,9 @@ class Reader(wiring.Component):
 
         m.submodules.planner = planner = BurstPlanner(config.bus_bits, BEATS_BITS, config.max_burst)
         draining = Signal()
-        m.submodules.fifo = fifo = ResetInserter(draining)(StreamFIFO(config.bus_bits, room_beats))
+        m.submodules.fifo = fifo = ResetInserter(draining)(
+            StreamFIFO(config.bus_bits, room_beats, has_room=True)
+        )
         # The reader's own stream comes first: in Verilog it has the name that others share.
         m.d.comb += [
             self.o.valid.eq(fifo.o.valid),
@@ -236,7 +238,7 @@ class Reader(wiring.Component):
         room_beats = 2 * MASK_BURST
         m.submodules.mask_planner = planner = BurstPlanner(config.bus_bits, BEATS_BITS, longest)
         m.submodules.mask_fifo = fifo = ResetInserter(draining)(
-            StreamFIFO(config.bus_bits, room_beats)
+            StreamFIFO(config.bus_bits, room_beats, has_room=True)
         )
         m.d.comb += [
             planner.clear.eq(draining),

@@ -99,7 +99,7 @@ class RowQueue(wiring.Component):
         config = self.config
         layout = sums_layout(config, self.vectors_here)
         depth = config.row_queue_blocks * config.fold_units
-        m.submodules.queue = queue = StreamFIFO(layout.size, depth, memory="auto")
+        m.submodules.queue = queue = StreamFIFO(layout.size, depth, memory="auto", has_room=True)
         # Whether a set is wanted follows from the set before, which has its own reasons to wait. A
         # set of several rows is wanted in every second clock at most.
         between = StreamRegister if config.lane_units > 1 else StreamBuffer

@@ -65,7 +65,7 @@ class ScaleBuffer(wiring.Component):
         )
         if words_per_beat(config) > 1:
             m.submodules.queue = queue = StreamFIFO(
-                self.i.payload.shape().size, beats + BEATS_AHEAD
+                self.i.payload.shape().size, beats + BEATS_AHEAD, has_room=True
             )
             # A beat takes a clock for its way to the RAMs, which lie far apart.
             beat = Signal(len(queue.i.payload), reset_less=True)
@@ -83,7 +83,7 @@ class ScaleBuffer(wiring.Component):
         else:
             # Joined before they are queued: a folded farm takes words in consecutive clocks.
             words = ceil_div(beats * config.bus_bits, word_bits)
-            m.submodules.queue = queue = StreamFIFO(word_bits, words + BEATS_AHEAD)
+            m.submodules.queue = queue = StreamFIFO(word_bits, words + BEATS_AHEAD, has_room=True)
             m.d.comb += [
                 converter.i.payload.eq(self.i.payload.data),
                 converter.i.valid.eq(self.i.valid),

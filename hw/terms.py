@@ -76,7 +76,7 @@ class TermBuffer(wiring.Component):
         converter = WidthConverter(self.config.bus_bits, TERM_BITS, with_first="first" in names)
         kept = converter.i.payload.shape()
         # The last two beats that fit are not told a clock ahead.
-        queue = StreamFIFO(kept.size, self.beats + 2, memory="auto")
+        queue = StreamFIFO(kept.size, self.beats + 2, memory="auto", has_room=True)
         m.submodules.queue = ResetInserter(self.start)(queue)
         m.submodules.converter = ResetInserter(self.start)(converter)
         beat = Signal(kept)
@@ -224,7 +224,9 @@ class RowTerms(wiring.Component):
         valid = delayed(m, take, late, "valid", reset_less=False)
 
         layout = ScoredLayout(config, self.vectors)
-        m.submodules.queue = queue = StreamFIFO(layout.size, OUTPUT_ROWS, memory="auto")
+        m.submodules.queue = queue = StreamFIFO(
+            layout.size, OUTPUT_ROWS, memory="auto", has_room=True
+        )
         scored = Signal(layout)
         found = {"score": score, "id": row.id, "slot": row.slot}
         if config.bound:

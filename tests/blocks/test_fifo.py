@@ -64,6 +64,27 @@ def test_holds_its_depth_and_empties_without_bubbles(depth):
         assert left.bubbles == 0
 
 
+def test_nothing_waits_where_there_is_always_room():
+    fifo = StreamFIFO(8, 16, has_room=True)
+    held = [0]
+    words = [word % 256 for word in range(300)]
+    go = stalls("random", 1)
+    offered, left = StreamMonitor(fifo.i), StreamMonitor(fifo.o)
+
+    async def watch(ctx):
+        async for _, _, level in ctx.tick().sample(fifo.level):
+            held[0] = level
+
+    simulate(
+        fifo,
+        # The RAM alone holds 16 words; two come until the level is seen.
+        sender(fifo.i, words, iter(lambda: held[0] < 14, None)),
+        receiver(fifo.o, len(words), go),
+        background=[watch, offered.run, left.run],
+    )
+    assert offered.words == left.words == words
+
+
 @pytest.mark.parametrize("take", STALLS)
 def test_level_counts_the_words_held(take):
     fifo = StreamFIFO(8, 6)
