@@ -270,7 +270,7 @@ class TopK(wiring.Component):
         ]
         # Comparisons have a clock to themselves; the first of a fill, that of settling.
         m.d.sync += [
-            settled.eq(settle <= 1),
+            settled.eq(~settle[1:].any()),
             half_after.eq(half + 1),
             at_boundary.eq(Mux(goes_on, walk == half_after, walk == half)),
             at_first.eq(Mux(goes_on, walk == 1, walk == 0)),
