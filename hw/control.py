@@ -85,7 +85,7 @@ class JobControl(wiring.Component):
     record_beats : In
         From the result buffer: beats of a vector, right a clock after `drain_k`.
     send_records, send_trailer : Out
-        Pulses for it.
+        Pulses for it, a clock after the command to write that part was taken.
     write : Out(stream)
         Memory segments for the writer of channel 0.
     write_idle, write_error : In(write_ports(config))
