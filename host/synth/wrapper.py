@@ -18,20 +18,24 @@ _WAYS = 16
 
 
 def wrapper(module: str, ports: Sequence[Port]) -> str:
-    """Verilog of the wrapper around `module`, whose clock is one of `CLOCKS`.
+    """Verilog of the wrapper around `module`, whose clock, if it has one, is one of `CLOCKS`.
 
     Raises
     ------
     ValueError
-        The module has no clock, or no input or output besides.
+        The module has no input or no output besides the clock.
     """
     inputs = [port for port in ports if port.is_input and port.name not in CLOCKS]
     outputs = [port for port in ports if not port.is_input]
     clocks = [port.name for port in ports if port.is_input and port.name in CLOCKS]
-    if not (clocks and inputs and outputs):
-        raise ValueError(f"module {module} must have a clock, inputs and outputs")
+    if not (inputs and outputs):
+        raise ValueError(f"module {module} must have inputs and outputs besides its clock")
     given, taken = (sum(port.bits for port in side) for side in (inputs, outputs))
-    connections = [f".{clocks[0]}(clk)", *_slices(inputs, "given"), *_slices(outputs, "taken")]
+    connections = [
+        *(f".{clock}(clk)" for clock in clocks),
+        *_slices(inputs, "given"),
+        *_slices(outputs, "taken"),
+    ]
     joined = ",\n    ".join(connections)
     return f"""\
 module {TOP} (input clk, input scan_in, output scan_out);

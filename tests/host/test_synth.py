@@ -239,9 +239,15 @@ def test_the_wrapper_of_a_block_connects_all_of_its_ports():
     assert {"rst", "k", "clear", "i__payload", "i__valid"} <= given
 
 
-def test_a_design_without_a_clock_or_outputs_has_no_wrapper():
-    with pytest.raises(ValueError, match="module m must have a clock, inputs and outputs"):
-        wrapper("m", [Port("a", True, 1), Port("q", False, 1)])
+@pytest.mark.parametrize("name, is_input", [("a", True), ("q", False)])
+def test_a_design_without_inputs_or_outputs_has_no_wrapper(name, is_input):
+    with pytest.raises(ValueError, match="module m must have inputs and outputs besides its clock"):
+        wrapper("m", [Port("clk", True, 1), Port(name, is_input, 1)])
+
+
+def test_wiring_is_wrapped_without_a_clock():
+    text = wrapper("m", [Port("a", True, 2), Port("q", False, 3)])
+    assert "m dut (\n    .a(given[0 +: 2]),\n    .q(taken[0 +: 3]));" in text
 
 
 def test_what_exceeds_a_device_is_named():
