@@ -113,7 +113,8 @@ class FinishControl(wiring.Component):
             self.write.payload.address.eq(address),
             self.write.payload.beats.eq(Mux(trailer, trailer_beats(config), self.record_beats)),
         ]
-        # The sum has a clock to itself: `next_vector` follows later.
+        # The sum has a clock to itself: `next_vector` is high in an address's second one at the
+        # earliest.
         following = Signal.like(address)
         m.d.sync += following.eq(address + (self.record_beats << size))
         with m.If(next_vector):

@@ -282,11 +282,9 @@ class Unpacker(wiring.Component):
         else:
             beats = words << log2(scale_word_bits(self.config) // self.config.bus_bits)
             last_words = Const(0)
-        kept = [Signal.like(value) for value in (beats, beats == 1, last_words)]
-        m.d.sync += [
-            register.eq(value)
-            for register, value in zip(kept, (beats, beats == 1, last_words), strict=True)
-        ]
+        values = (beats, beats == 1, last_words)
+        kept = [Signal.like(value) for value in values]
+        m.d.sync += [each.eq(value) for each, value in zip(kept, values, strict=True)]
         return kept
 
     def _terms(self, m):

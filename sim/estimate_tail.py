@@ -101,8 +101,8 @@ def write_clocks(
         # Or when the memory has taken the beats of all bursts before.
         port = (system.memory, job.config.bus_bits, system.clock_hz, job.config.channels)
         requests.append(first + longest + write_cycles(*port, whole * longest))
-    sent = max(requests) + max(last, PASSAGE_CLOCKS)
-    return sent + response_cycles(job, system, last) + ANSWERED_CLOCKS + 1
+    all_sent = max(requests) + max(last, PASSAGE_CLOCKS)
+    return all_sent + response_cycles(job, system, last) + ANSWERED_CLOCKS + 1
 
 
 def write_port_clocks(job: Job, channel: int) -> float:
@@ -132,8 +132,8 @@ def flush_clocks(job: Job, system: System, channel: int) -> float:
             late += 2
         left += count * last
     first_request = late + max(left, COMMAND_CLOCKS)
-    sent = first_request + max(last, PASSAGE_CLOCKS)
-    return sent + response_cycles(job, system, last) + ANSWERED_CLOCKS
+    all_sent = first_request + max(last, PASSAGE_CLOCKS)
+    return all_sent + response_cycles(job, system, last) + ANSWERED_CLOCKS
 
 
 def last_insertion_clocks(job: Job) -> int:
