@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -12,6 +12,9 @@ from hw.trees import is_less
 
 EARLY_PAIRS = 64
 """A level of so many pairs is in block RAM: distributed RAM would take more LUTs than an engine."""
+
+LOW_PERCENT = 35
+"""Share of the compared bits that is compared a clock before the others, with an interval of 6."""
 
 SHARED_PAIRS = 8
 """Two levels share a RAM if the second has at most this many pairs: it has 16 words."""
@@ -177,12 +180,28 @@ class SiftEngine(wiring.Component):
         if self.interval == 6:
             compared = Signal.like(pair, name="compared", reset_less=True)
             m.d.sync += compared.eq(pair)
-        rank, *ranks = (value[self.carried_bits :] for value in (key, *compared))
+        # The low bits are compared in the clock that reads the pair, in which there is time; so the
+        # carry chains of the clock after are shorter.
+        low_bits = 0
+        if self.interval == 6:
+            low_bits = LOW_PERCENT * (self.key_bits - self.carried_bits) // 100
+        middle = self.carried_bits + low_bits
+        low = [value[self.carried_bits : middle] for value in (key, *pair)]
+        high = [value[middle:] for value in (key, *compared)]
+
+        def less_than(a, b):
+            """Of two keys: 0 is the one on its way, 1 and 2 are the pair."""
+            if not low_bits:
+                return is_less(high[a], high[b])
+            low_less = Signal(reset_less=True, name=f"low_less{a}{b}")
+            m.d.sync += low_less.eq(is_less(low[a], low[b]))
+            return is_less(Cat(Const(0, 1), high[a]), Cat(low_less, high[b]))
+
         left_less = Signal(reset_less=True)
-        m.d.sync += left_less.eq(is_less(ranks[0], ranks[1]))
+        m.d.sync += left_less.eq(less_than(1, 2))
         right_least = Signal()
         m.d.comb += right_least.eq(~left_less)
-        less = [is_less(rank, ranks[0]), is_less(rank, ranks[1])]
+        less = [less_than(0, 1), less_than(0, 2)]
         if self.levels[0].first == 0:
             # An only child, on the right.
             m.d.sync += left_less.eq(0)
