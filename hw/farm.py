@@ -2,14 +2,14 @@
 
 from itertools import product
 
-from amaranth.hdl import Array, Cat, Const, Module, Signal, signed, unsigned
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.config import HeadConfig, log2
 from hw.dot import DotTiming, DotUnit
 from hw.early_ready import EarlyReady
-from hw.fifo import StreamFIFO
+from hw.fifo import KEPT, StreamFIFO
 from hw.header import scale_word_bits
 from hw.hidden import HiddenMemory, hidden_slices, slices
 from hw.lanes import LaneProducts
@@ -137,18 +137,29 @@ class DotFarm(wiring.Component):
             row_begins = Const(1)
 
         # A block that begins in this clock is not in `blocks` yet: room for two is asked for.
+        # Whether a sub-beat comes is known late, so without room none may follow that could begin a
+        # block.
         queues = range(config.rankers)
         blocks = [Signal(range(config.row_queue_blocks + 1), name=f"blocks{p}") for p in queues]
-        room = Cat(queued < config.row_queue_blocks - 1 for queued in blocks).all()
-        block_ends = Signal()
-        begins_next = (block_begins & ~take) | block_ends
+        rooms = [Signal(init=1, name=f"room{p}") for p in queues]
+        room = Cat(rooms).all()
+        of_block_last = way_last & step_last & beat_last
+        begins_next = block_begins | (of_block_last & permitted)
         m.d.comb += [
-            block_ends.eq(take & way_last & step_last & beat_last),
             self.hidden_address.eq(slice_address),
             permitted_next.eq(self.hidden_loaded & (~begins_next | room)),
         ]
-        for queued, released in zip(blocks, self.release, strict=True):
-            m.d.sync += queued.eq(queued + (take & block_begins) - released)
+        begins = take & block_begins
+        for queued, roomy, released in zip(blocks, rooms, self.release, strict=True):
+            m.d.sync += queued.eq(queued + begins - released)
+            # Whether it then is below the bound, settled before it is known whether one begins.
+            bound = config.row_queue_blocks - 1
+            holds, grows = Signal(attrs=KEPT), Signal(attrs=KEPT)
+            m.d.comb += [
+                holds.eq(Mux(released, queued <= bound, queued < bound)),
+                grows.eq(Mux(released, queued < bound, queued < bound - 1)),
+            ]
+            m.d.sync += roomy.eq(Mux(begins, grows, holds))
         one_beat = self.plan.row_beats == 1
         with m.If(~self.hidden_loaded):
             m.d.sync += [beats_after.eq(self.plan.row_beats), beat_last.eq(one_beat)]

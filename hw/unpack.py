@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from hw.config import TERM_BITS, HeadConfig, log2
 from hw.early_ready import EarlyReady
+from hw.fifo import KEPT
 from hw.header import (
     HeaderBeat,
     scale_word_bits,
@@ -127,6 +128,7 @@ class Unpacker(wiring.Component):
         m.d.sync += one_state_beat.eq(plan.state_beats == 1)
         load_state = [state_left.eq(plan.state_beats), state_last.eq(one_state_beat)]
         vectors_left = Signal(range(config.batch + 1))
+        count_vector = [vectors_left.eq(vectors_left - 1)] if config.batch > 1 else []
 
         def load_tile(last):
             blocks = Mux(last, plan.last_blocks, plan.full_blocks)
@@ -155,7 +157,8 @@ class Unpacker(wiring.Component):
             ]
 
         # `ready` reaches far and comes from a flip-flop: for that it must be known whose turn it is
-        # in the next clock, and whether that one will take a beat.
+        # in the next clock, and whether that one will take a beat. Whether a beat comes in this
+        # clock is known last and only selects.
         takers = {"HEADER": self.header, "BODY": self.body}
         if self.channel == 0:
             takers["HIDDEN"] = self.hidden
@@ -165,14 +168,13 @@ class Unpacker(wiring.Component):
         turns = {
             state: Signal(init=state == "DONE", name=f"turn_{state.lower()}") for state in states
         }
-        turns_next = {state: Signal(name=f"next_{state.lower()}") for state in states}
         comes, leaves = ({state: [] for state in states} for _ in range(2))
 
         def enter(before, after):
-            """In state `before`: go on with `after`."""
+            """In state `before`, with the next beat if it takes any: go on with `after`."""
             move = Signal(name=f"{before}_{after}".lower())
             m.d.comb += move.eq(1)
-            comes[after].append(move)
+            comes[after].append((before, move))
             leaves[before].append(move)
 
         # A clock late, when the first tile has been loaded from the complete plan.
@@ -196,10 +198,13 @@ class Unpacker(wiring.Component):
                     m.d.sync += [state_left.eq(state_left - 1), state_last.eq(state_left == 2)]
                     with m.If(state_last):
                         m.d.sync += load_state
-                        if self.with_parameters:
-                            enter("HIDDEN", "PARAMETERS")
-                        else:
-                            end_vector("HIDDEN")
+                        if not self.with_parameters:
+                            m.d.sync += count_vector
+                with m.If(state_last):
+                    if self.with_parameters:
+                        enter("HIDDEN", "PARAMETERS")
+                    else:
+                        end_vector("HIDDEN")
             if self.with_parameters:
                 beats = parameter_beats(config)
                 beat = Signal(range(max(2, beats)))
@@ -209,8 +214,9 @@ class Unpacker(wiring.Component):
                     with m.If(transfer):
                         m.d.sync += beat.eq(beat + 1)
                         with m.If(beat == beats - 1):
-                            m.d.sync += beat.eq(0)
-                            end_vector("PARAMETERS")
+                            m.d.sync += [beat.eq(0), *count_vector]
+                    with m.If(beat == beats - 1):
+                        end_vector("PARAMETERS")
         with m.If(turns["PLAN"]):
             m.d.sync += load_first()
             with m.If(planned):
@@ -227,8 +233,8 @@ class Unpacker(wiring.Component):
                     header_last.eq(header_left == 2),
                     next_terms,
                 ]
-                with m.If(header_last):
-                    enter("HEADER", "BODY")
+            with m.If(header_last):
+                enter("HEADER", "BODY")
         with m.If(turns["BODY"]):
             m.d.sync += load_tile(tiles_next_last)
             with m.If(transfer):
@@ -240,29 +246,46 @@ class Unpacker(wiring.Component):
                         blocks_left.eq(blocks_left - 1),
                         blocks_last.eq(blocks_left == 2),
                     ]
-                    with m.If(blocks_last):
-                        next_blocks = Mux(tiles_next_last, plan.last_blocks, plan.full_blocks)
-                        m.d.sync += [tiles_left.eq(tiles_left - 1), load_terms(next_blocks)]
-                        with m.If(tiles_last):
-                            m.d.sync += self.done.eq(1)
-                            enter("BODY", "DONE")
-                        with m.Else():
-                            enter("BODY", "HEADER")
+            with m.If(slices_last & blocks_last):
+                with m.If(tiles_last):
+                    enter("BODY", "DONE")
+                with m.Else():
+                    enter("BODY", "HEADER")
+        tile_last = Signal(attrs=KEPT)
+        m.d.comb += tile_last.eq(turns["BODY"] & slices_last & blocks_last)
+        with m.If(tile_last & transfer):
+            next_blocks = Mux(tiles_next_last, plan.last_blocks, plan.full_blocks)
+            m.d.sync += [tiles_left.eq(tiles_left - 1), load_terms(next_blocks)]
+            with m.If(tiles_last):
+                m.d.sync += self.done.eq(1)
 
+        ready_still, ready_after = Signal(attrs=KEPT), Signal(attrs=KEPT)
+        takes_still, takes_after = [], []
         for state in states:
+            at_once = [move for before, move in comes[state] if before not in takers]
             stays = turns[state] & ~Cat(leaves[state]).any()
-            m.d.comb += turns_next[state].eq(stays | Cat(comes[state]).any())
-            m.d.sync += turns[state].eq(turns_next[state])
-        m.d.comb += [taker.valid.eq(transfer & turns[state]) for state, taker in takers.items()]
-        takes = Cat(turns_next[state] & taker.ready_next for state, taker in takers.items()).any()
-        m.d.sync += self.i.ready.eq(turns_next["DONE"] | takes)
+            still, after = (Signal(name=f"{state}_{name}".lower()) for name in ("still", "after"))
+            m.d.comb += [
+                still.eq(Cat(turns[state] if state in takers else stays, *at_once).any()),
+                after.eq(Cat(stays, *(move for _, move in comes[state])).any()),
+            ]
+            m.d.sync += turns[state].eq(Mux(transfer, after, still))
+            if state != "PLAN":
+                takes = takers[state].ready_next if state in takers else 1
+                takes_still.append(still & takes)
+                takes_after.append(after & takes)
+        m.d.comb += [
+            *(taker.valid.eq(transfer & turns[state]) for state, taker in takers.items()),
+            ready_still.eq(Cat(takes_still).any()),
+            ready_after.eq(Cat(takes_after).any()),
+        ]
+        m.d.sync += self.i.ready.eq(Mux(transfer, ready_after, ready_still))
         return m
 
     def _end_vector(self, m, enter, planned, vectors_left, before):
         """What follows a vector, of which state `before` is the last: another one, or the image."""
         more = Const(0)
         if self.config.batch > 1:
-            m.d.sync += vectors_left.eq(vectors_left - 1)
             more = vectors_left != 1
         with m.If(more):
             enter(before, "HIDDEN")
