@@ -1,36 +1,42 @@
 """The AXI4 write master: memory segments and a stream of bus beats in."""
 
-from amaranth.hdl import Cat, Const, Module, ResetInserter, Signal, signed, unsigned
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Module, Mux, Signal, signed, unsigned
+from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import RESP_OKAY, drive_constant_pins, write_master_members
 from hw.burst import BurstPlanner, segment_layout
 from hw.config import HeadConfig
-from hw.fifo import StreamFIFO
 
 BEATS_BITS = 16
 """Width of a segment's beat count."""
-MAX_BURST = 16
-"""Most beats of a burst; results are short, and a burst is buffered before it starts."""
 MAX_PENDING = 15
 """Most bursts that wait for their response."""
 REQUEST_CLOCKS = 2
 """From the last beat of a burst to the clock in which the burst is requested."""
-PASSAGE_CLOCKS = StreamFIFO.LATENCY - REQUEST_CLOCKS
+PASSAGE_CLOCKS = 1
 """From that clock to the one of that beat on the pins, if the beats before have gone."""
+LONGEST_BURST = {64: 16, 128: 16, 256: 8, 512: 8}
+"""Most beats of a burst by the width of the bus. Two are buffered; LUT RAM has 16 words."""
+
+
+def longest_write_burst(config: HeadConfig) -> int:
+    """Most beats of a burst."""
+    return min(LONGEST_BURST[config.bus_bits], config.max_burst)
 
 
 class Writer(wiring.Component):
     """Writes beats to the segments of its commands, in order.
 
-    A burst is requested only when all of its beats are in the FIFO, so WVALID is never low inside
-    it and a shared memory port is never blocked. AWVALID and WVALID wait neither for each other nor
+    A burst is requested only when all of its beats are buffered, so WVALID is never low inside it
+    and a shared memory port is never blocked. AWVALID and WVALID wait neither for each other nor
     for the other's READY; the next burst starts when both are accepted, at best with a clock
-    between their beats, and with two behind a burst of one beat.
-    Bursts are incrementing, of whole beats, at most ``min(16, config.max_burst)`` long, and never
-    cross 4 KiB. BREADY is constantly high. No AXI output depends on an AXI input in the same
-    clock.
+    between their beats, and with two behind a burst of one beat. WDATA is read from LUT RAM by an
+    address in flip-flops: WREADY, which comes late, reaches that address and no register of the
+    bus's width.
+
+    Bursts are incrementing, of whole beats, at most `longest_write_burst` long, and never cross
+    4 KiB. BREADY is constantly high. No AXI output depends on an AXI input in the same clock.
 
     Parameters
     ----------
@@ -73,14 +79,19 @@ class Writer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self.config
-        max_burst = min(MAX_BURST, config.max_burst)
+        longest = longest_write_burst(config)
 
-        m.submodules.planner = planner = BurstPlanner(config.bus_bits, BEATS_BITS, max_burst)
+        m.submodules.planner = planner = BurstPlanner(config.bus_bits, BEATS_BITS, longest)
         clear = Signal()
-        # A burst, in LUTs: block RAMs would be as many as for a deep one, and far apart.
-        m.submodules.fifo = fifo = ResetInserter(clear)(
-            StreamFIFO(config.bus_bits, MAX_BURST, memory="auto")
+        depth = 2 * LONGEST_BURST[config.bus_bits]
+        m.submodules.buffer = buffer = memory.Memory(
+            shape=unsigned(config.bus_bits),
+            depth=depth,
+            init=[],
+            attrs={"no_rw_check": 1, "ram_style": "distributed"},
         )
+        write, read = buffer.write_port(), buffer.read_port(domain="comb")
+        write_address, read_address = Signal(range(depth)), Signal(range(depth))
         drive_constant_pins(m, self, "aw", config.bus_bits)
 
         # Abort: what the block holds is cleared a clock later, from flip-flops, since that reaches
@@ -88,35 +99,57 @@ class Writer(wiring.Component):
         sending = Signal()
         pending = Signal(range(MAX_PENDING + 1))
         draining = Signal()
+        has_room = Signal(init=1)
         m.d.comb += [
             planner.clear.eq(draining),
             clear.eq(draining & ~sending),
             planner.command.payload.eq(self.command.payload),
             planner.command.valid.eq(self.command.valid & ~draining),
             self.command.ready.eq(self.abort | (planner.command.ready & ~draining)),
-            fifo.i.payload.eq(self.i.payload),
-            fifo.i.valid.eq(self.i.valid),
-            self.i.ready.eq(self.abort | (fifo.i.ready & ~draining)),
+            self.i.ready.eq(self.abort | (has_room & ~draining)),
         ]
         m.d.sync += draining.eq(self.abort | (draining & (pending != 0)))
 
-        # Beats here minus one, so that nothing has to be added before the comparison below.
-        beyond = Signal(signed((MAX_BURST + 2).bit_length() + 1), init=-1)
-        m.d.sync += beyond.eq(beyond + (fifo.i.valid & fifo.i.ready) - self.beat)
-        with m.If(clear):
-            m.d.sync += beyond.eq(-1)
+        # Room is known from a flip-flop, which learns of a beat that was sent a clock late.
+        push = Signal()
+        sent = Signal()
+        held = Signal(range(depth + 1))
+        m.d.comb += [
+            push.eq(self.i.valid & has_room),
+            write.addr.eq(write_address),
+            write.data.eq(self.i.payload),
+            write.en.eq(push),
+        ]
+        m.d.sync += [
+            sent.eq(self.beat),
+            write_address.eq(write_address + push),
+            held.eq(held + push - sent),
+            has_room.eq(Mux(sent, 1, Mux(push, held != depth - 1, held != depth))),
+        ]
 
-        # Whether all beats of the burst are here is known from a flip-flop. One that is sent still
-        # counts, so that it is asked for one more meanwhile.
+        # Beats that no request asked for, minus one: nothing has to be added before they are
+        # compared. Whether all beats of the burst are here is known from a flip-flop.
+        beyond = Signal(signed(depth.bit_length() + 1), init=-1)
         burst = planner.o.payload
         complete = Signal()
         request = Signal()
-        enough = Cat(~sending, beyond).as_signed() > Cat(Const(0, 1), burst.len)
-        m.d.sync += complete.eq(planner.o.valid & enough & ~request & (pending != MAX_PENDING))
-        with m.If(clear):
-            m.d.sync += complete.eq(0)
+        requested = Signal()  # in the clock before
         address = Signal.like(self.awaddr, reset_less=True)
         burst_len = Signal.like(self.awlen, reset_less=True)
+        may_be_next = planner.o.valid & ~(request | requested) & (pending != MAX_PENDING)
+        m.d.sync += [
+            requested.eq(request),
+            beyond.eq(beyond + push - Mux(requested, burst_len + 1, 0)),
+            complete.eq(may_be_next & (beyond >= burst.len)),
+        ]
+        with m.If(clear):
+            m.d.sync += [
+                held.eq(0),
+                has_room.eq(1),
+                beyond.eq(-1),
+                complete.eq(0),
+                write_address.eq(read_address),
+            ]
         m.d.comb += [
             self.awaddr.eq(address),
             self.awlen.eq(burst_len),
@@ -132,16 +165,16 @@ class Writer(wiring.Component):
         with m.Elif(self.awready):
             m.d.sync += self.awvalid.eq(0)
 
-        left = Signal(range(MAX_BURST), reset_less=True)  # beats after this one
+        left = Signal(range(max(2, longest)), reset_less=True)  # beats after this one
         m.d.comb += [
-            self.wdata.eq(fifo.o.payload),
+            read.addr.eq(read_address),
+            self.wdata.eq(read.data),
             self.wstrb.eq(~0),
             self.wlast.eq(left == 0),
-            # Even the newest beat is on the FIFO's output in the clock after its request.
             self.wvalid.eq(sending),
-            fifo.o.ready.eq(sending & self.wready),
             self.beat.eq(self.wvalid & self.wready),
         ]
+        m.d.sync += read_address.eq(read_address + self.beat)
         with m.If(request):
             m.d.sync += [sending.eq(1), left.eq(burst.len)]
         with m.Elif(self.beat):

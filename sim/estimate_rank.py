@@ -11,7 +11,7 @@ from hw.exp2 import Exp2
 from hw.fifo import StreamFIFO
 from hw.log2 import Log2Scaler
 from hw.multiplier import WideMultiplier
-from hw.writer import MAX_BURST
+from hw.writer import longest_write_burst
 from sim.estimate_job import Job
 
 ACCUMULATE_CLOCKS = 6
@@ -44,11 +44,16 @@ def judging_clocks(config: HeadConfig) -> int:
     return 2 if config.insert_interval == 6 else 1
 
 
+def written_beat_clocks(config: HeadConfig) -> float:
+    """Of a beat that is written among many, with its part of the gap between bursts."""
+    return 1 + BURST_GAP_CLOCKS / longest_write_burst(config)
+
+
 def row_clocks(job: Job) -> float:
     """In which a ranker takes a row that no list keeps, for all of its vectors."""
     clocks = job.slots * judging_clocks(job.config)
     if job.all_logits:
-        clocks = max(clocks, job.logits_beats_per_row * (1 + BURST_GAP_CLOCKS / MAX_BURST))
+        clocks = max(clocks, job.logits_beats_per_row * written_beat_clocks(job.config))
     return clocks
 
 

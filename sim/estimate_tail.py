@@ -6,9 +6,14 @@ from hw.logsumexp import WINDOW, LogSumExp
 from hw.multiplier import WideMultiplier
 from hw.results import RECORD_BYTES
 from hw.trees import tree_levels
-from hw.writer import MAX_BURST, PASSAGE_CLOCKS, REQUEST_CLOCKS
+from hw.writer import PASSAGE_CLOCKS, REQUEST_CLOCKS, longest_write_burst
 from sim.estimate_job import Job, System
-from sim.estimate_rank import BURST_GAP_CLOCKS, after_row_clocks, judging_clocks
+from sim.estimate_rank import (
+    BURST_GAP_CLOCKS,
+    after_row_clocks,
+    judging_clocks,
+    written_beat_clocks,
+)
 from sim.memory.bandwidth import write_cycles, write_response_cycles
 
 HAND_OVER_CLOCKS = 2
@@ -85,7 +90,7 @@ def write_clocks(
     pushed = FIRST_WORD_CLOCKS + (words - 1) * word_clocks + (bus_bytes != RECORD_BYTES)
     if first_wait is not None:
         pushed += first_wait - word_clocks
-    longest = min(MAX_BURST, job.config.max_burst)
+    longest = longest_write_burst(job.config)
     bursts = -(-beats // longest)
     last = beats - (bursts - 1) * longest
     # A burst is requested clocks after its last beat came, and when the one before is sent. Which
@@ -107,7 +112,7 @@ def write_clocks(
 
 def write_port_clocks(job: Job, channel: int) -> float:
     """In which a channel's port takes all scores."""
-    return job.logits_beats(channel) * (1 + BURST_GAP_CLOCKS / MAX_BURST)
+    return job.logits_beats(channel) * written_beat_clocks(job.config)
 
 
 def flush_clocks(job: Job, system: System, channel: int) -> float:

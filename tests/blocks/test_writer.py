@@ -5,7 +5,7 @@ import random
 import pytest
 
 from hw.config import HeadConfig
-from hw.writer import Writer
+from hw.writer import Writer, longest_write_burst
 
 from .axi_memory import WriteMemory, expected_bursts
 from .streams import (
@@ -122,7 +122,7 @@ def run(settings, segments, kind="none", **memory_options):
         burst
         for address, beats in segments
         for burst in expected_bursts(
-            address, beats, settings.bus_bytes, min(16, settings.max_burst)
+            address, beats, settings.bus_bytes, longest_write_burst(settings)
         )
     ]
     assert [(burst.address, burst.beats) for burst in memory.bursts] == bursts
@@ -139,6 +139,7 @@ SHAPES = {
     "one_beat_more_than_a_burst": (config(), [(HIGH, 17)]),
     "up_to_the_boundary": (config(), [(0x1F60, 20)]),
     "carry_into_the_high_half": (config(), [(0xFFFFFF80, 40)]),
+    "carry_into_the_upper_pages": (config(512), [((1 << 38) - 0x2000, 256)]),
     "burst_of_one": (config(max_burst=1), [(0x1FD0, 30)]),
     "long_bursts_are_cut": (config(max_burst=256), [(0x1FD0, 100)]),
     "wide": (config(512), [(HIGH + 0xFC0, 35)]),
@@ -158,10 +159,11 @@ def test_address_and_data_may_be_accepted_in_either_order(order, kind):
     run(config(), [(0x1FC0, 40), (0x8000, 3)], kind, order=order)
 
 
-@pytest.mark.parametrize("bus_bits, start", [(64, 0x1000), (64, 0x1008), (512, HIGH + 0x40)])
+@pytest.mark.parametrize("bus_bits, start", [(64, 0x1000), (128, 0x1010), (128, HIGH)])
 def test_segments_of_a_burst_follow_each_other_with_a_clock_between_at_most(bus_bits, start):
     settings = config(bus_bits)
-    segments = [(start + 16 * settings.bus_bytes * number, 16) for number in range(40)]
+    beats = longest_write_burst(settings)
+    segments = [(start + beats * settings.bus_bytes * number, beats) for number in range(40)]
     memory, recount = run(settings, segments)
     clocks = recount.last_beat - recount.first_beat + 1
     short = sum(burst.beats == 1 for burst in memory.bursts[:-1])
