@@ -5,6 +5,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.axi import ADDRESS_BITS, BOUNDARY_BITS, bus_size
+from hw.trees import is_less
 
 
 def segment_layout(beats_bits: int) -> data.StructLayout:
@@ -19,9 +20,9 @@ BURST_LAYOUT = data.StructLayout({"address": ADDRESS_BITS, "len": 8})
 class BurstPlanner(wiring.Component):
     """Plans the bursts of segments: as long as `max_burst` allows, never across 4 KiB.
 
-    The arithmetic takes two clocks a burst: the first finds how far the burst may reach, the
-    second compares that with what is left of the segment and moves on. A burst every two clocks,
-    one clock more at the start of a segment. `command.ready` and `o` come from flip-flops.
+    The arithmetic takes two clocks a burst: the first finds how far the burst may reach and whether
+    the segment ends with it, the second moves on. A burst every two clocks, one clock more at the
+    start of a segment. `command.ready` and `o` come from flip-flops.
 
     Parameters
     ----------
@@ -64,35 +65,46 @@ class BurstPlanner(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        reach_bits = max(1, (self.max_burst - 1).bit_length())
-        tail_bits = min(reach_bits + 1, self.beats_bits)
+        longest = self.max_burst - 1
+        reach_bits = max(1, longest.bit_length())
 
         working = Signal()
         reached = Signal()  # the second clock of a burst
         # In beats; the carry into its upper part, the page, comes a clock late, which is in time.
+        # Whether it goes on into the upper half of that is known before.
         position = Signal(ADDRESS_BITS - self.size, reset_less=True)
         offset = position[: self.page_bits]
         page = position[self.page_bits :]
+        page_low, page_high = page[: len(page) // 2], page[len(page) // 2 :]
+        page_low_full = Signal(reset_less=True)
+        m.d.sync += page_low_full.eq(page_low.all())
         next_page = Signal()
-        remaining = Signal(self.beats_bits, reset_less=True)
+        left = Signal(self.beats_bits, reset_less=True)  # of the segment, minus one
         m.d.comb += [
             self.command.ready.eq(~working),
             self.busy.eq(working | self.o.valid),
         ]
 
-        # First clock. Beats to the 4 KiB boundary minus one are the complement of the position.
+        # First clock. Beats to the 4 KiB boundary minus one are the complement of the position. The
+        # segment ends with the burst if it is not longer than one and does not cross that.
         reach = Signal(reach_bits, reset_less=True)  # beats minus one
-        tail = Signal(tail_bits, reset_less=True)  # remaining beats minus one, if `near`
-        near = Signal(reset_less=True)
+        tail = Signal(reach_bits, reset_less=True)  # likewise, if it is the last burst
+        near, crosses = Signal(reset_less=True), Signal(reset_less=True)
         room = Signal(self.page_bits)
-        m.d.comb += room.eq(~offset)
-        longest = self.max_burst - 1
         next_reach = Signal(reach_bits)
-        m.d.comb += next_reach.eq(Mux(room < longest, room, longest) if longest else 0)
+        m.d.comb += [
+            room.eq(~offset),
+            next_reach.eq(Mux(room < longest, room, longest) if longest else 0),
+        ]
+        left_low = left[:reach_bits]
+        bits = max(self.page_bits, reach_bits)
         m.d.sync += [
             reach.eq(next_reach),
-            tail.eq(remaining[:tail_bits] - 1),
-            near.eq(~remaining[tail_bits:].any()),
+            tail.eq(left),
+            near.eq(~left[reach_bits:].any() & (left_low <= longest)),
+            crosses.eq(
+                is_less(Cat(room, Const(0, bits))[:bits], Cat(left_low, Const(0, bits))[:bits])
+            ),
         ]
 
         # Second clock. Minus the beats of the burst is the complement of `reach`, which is there
@@ -105,24 +117,28 @@ class BurstPlanner(wiring.Component):
         step = Signal()
         burst = Signal(BURST_LAYOUT, reset_less=True)
         m.d.comb += [
-            last.eq(near & (tail <= reach)),
+            last.eq(near & ~crosses),
             self.o.payload.eq(burst),
         ]
         with m.If(next_page):
-            m.d.sync += [page.eq(page + 1), next_page.eq(0)]
+            m.d.sync += [
+                page_low.eq(page_low + 1),
+                page_high.eq(page_high + page_low_full),
+                next_page.eq(0),
+            ]
         # The data path moves whenever it may, valid or not: its enables, which reach far, come from
         # a few flip-flops.
         with m.If(~working):
             m.d.sync += [
                 working.eq(self.command.valid),
                 position.eq(self.command.payload.address[self.size :]),
-                remaining.eq(self.command.payload.beats),
+                left.eq(self.command.payload.beats - 1),
             ]
         with m.Elif(reached & ~self.o.valid):
             m.d.comb += step.eq(1)
             m.d.sync += [
                 Cat(offset, next_page).eq(offset + reach + 1),
-                remaining.eq(remaining + minus_burst),
+                left.eq(left + minus_burst),
                 working.eq(~last),
             ]
         m.d.sync += reached.eq(working & ~step)
@@ -130,7 +146,7 @@ class BurstPlanner(wiring.Component):
             m.d.sync += [
                 self.o.valid.eq(step),
                 burst.address.eq(position << self.size),
-                burst.len.eq(Mux(last, tail[:reach_bits], reach)),
+                burst.len.eq(Mux(last, tail, reach)),
             ]
         with m.Elif(self.o.ready):
             m.d.sync += self.o.valid.eq(0)

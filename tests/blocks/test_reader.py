@@ -18,6 +18,7 @@ SHAPES = {
     "one_beat_more_than_a_burst": (config(), [(HIGH, 17)]),
     "up_to_the_boundary": (config(), [(0x1F60, 20)]),
     "carry_into_the_high_half": (config(), [(0xFFFFFF80, 40)]),
+    "carry_into_the_upper_pages": (config(512, 64, 128), [((1 << 38) - 0x2000, 256)]),
     "burst_of_one": (config(max_burst=1, outstanding_beats=8), [(0x1FD0, 30)]),
     "burst_of_three": (config(max_burst=3), [(0x1FD0, 40)]),
     "burst_as_large_as_the_room": (config(max_burst=16, outstanding_beats=16), [(0x4010, 100)]),
