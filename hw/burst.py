@@ -99,14 +99,11 @@ class BurstPlanner(wiring.Component):
         left_low = left[:reach_bits]
         # Of all bits set, tools would warn that the comparison is constant.
         fits = left_low <= longest if longest + 1 < 1 << reach_bits else Const(1)
-        bits = max(self.page_bits, reach_bits)
         m.d.sync += [
             reach.eq(next_reach),
             tail.eq(left),
             near.eq(~left[reach_bits:].any() & fits),
-            crosses.eq(
-                is_less(Cat(room, Const(0, bits))[:bits], Cat(left_low, Const(0, bits))[:bits])
-            ),
+            crosses.eq(is_less(room, left_low)),
         ]
 
         # Second clock. Minus the beats of the burst is the complement of `reach`, which is there

@@ -30,7 +30,7 @@ def adder_tree(m: Module, terms: Sequence[Value], name: str) -> Value:
 
 
 def is_less(a: Value, b: Value) -> Value:
-    """``a < b`` of unsigned values of one width, as the sign of their difference.
+    """``a < b`` of unsigned values, as the sign of their difference.
 
     A register of it lies at the end of the carry chain. The carry that `<` gives would leave the
     chain on the ECP5 and come to its register over a LUT elsewhere: 1 to 2 ns more.
