@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.attributes import KEPT
 from hw.axi import ADDRESS_BITS, BOUNDARY_BITS, bus_size
 from hw.trees import is_less
 
@@ -140,15 +141,18 @@ class BurstPlanner(wiring.Component):
                 left.eq(left + minus_burst),
                 working.eq(~last),
             ]
-        m.d.sync += reached.eq(working & ~step)
+        # `o.ready` comes late: without it this is so.
+        valid_after = Signal(attrs=KEPT)
+        m.d.comb += valid_after.eq((step | self.o.valid) & ~self.clear)
+        m.d.sync += [
+            reached.eq(working & ~step),
+            self.o.valid.eq(valid_after & ~(self.o.valid & self.o.ready)),
+        ]
         with m.If(~self.o.valid):
             m.d.sync += [
-                self.o.valid.eq(step),
                 burst.address.eq(position << self.size),
                 burst.len.eq(Mux(last, tail, reach)),
             ]
-        with m.Elif(self.o.ready):
-            m.d.sync += self.o.valid.eq(0)
         with m.If(self.clear):
-            m.d.sync += [working.eq(0), reached.eq(0), self.o.valid.eq(0)]
+            m.d.sync += [working.eq(0), reached.eq(0)]
         return m

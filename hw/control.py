@@ -136,10 +136,13 @@ class JobControl(wiring.Component):
         m.d.sync += self.reset_done.eq(self.soft_reset & self.idle & ~self.reset_done)
         for name in ("hand_over", "failure", "quiet", "result_address", "k", "vectors", "bank"):
             m.d.comb += getattr(second, name).eq(getattr(first, name))
-        either = first.clear | second.clear
-        queue = self.config.job_queue
-        m.d.comb += [
-            self.clear.eq(first.clear if queue else either),
-            self.clear_finish.eq(second.clear if queue else either),
-        ]
+        # From flip-flops that reach far.
+        if self.config.job_queue:
+            m.d.sync += [
+                self.clear.eq(first.clear_next),
+                self.clear_finish.eq(second.clear_next),
+            ]
+        else:
+            m.d.sync += self.clear.eq(first.clear_next | second.clear_next)
+            m.d.comb += self.clear_finish.eq(self.clear)
         return m

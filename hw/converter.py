@@ -21,6 +21,9 @@ class WidthConverter(wiring.Component):
         Widths of the words; one is the other times a power of two.
     with_first : bool
         When narrowing, the beats say where their valid words begin.
+    tells_ready : bool
+        When narrowing without `with_first`: `o.ready` is told a clock ahead, and `i.ready` comes
+        from a flip-flop.
 
     Members
     -------
@@ -32,6 +35,8 @@ class WidthConverter(wiring.Component):
         are dropped likewise.
     o : Out
         Stream of `out_bits`.
+    ready_next : In
+        With `tells_ready`: `o.ready` of the next clock.
 
     Raises
     ------
@@ -41,7 +46,9 @@ class WidthConverter(wiring.Component):
         The ratio of the widths is no power of two.
     """
 
-    def __init__(self, in_bits: int, out_bits: int, *, with_first: bool = False):
+    def __init__(
+        self, in_bits: int, out_bits: int, *, with_first: bool = False, tells_ready: bool = False
+    ):
         for name, value in (("in_bits", in_bits), ("out_bits", out_bits)):
             if not isinstance(value, int):
                 raise TypeError(f"{name} must be an integer, got {value!r}")
@@ -57,18 +64,20 @@ class WidthConverter(wiring.Component):
         self.in_bits = in_bits
         self.out_bits = out_bits
         self.with_first = with_first
+        self.tells_ready = tells_ready
         shape = unsigned(in_bits)
         if in_bits > out_bits:
             members = {"data": unsigned(in_bits), "words": range(self.ratio)}
             if with_first:
                 members["first"] = range(self.ratio)
             shape = data.StructLayout(members)
-        super().__init__(
-            {
-                "i": In(stream.Signature(shape)),
-                "o": Out(stream.Signature(unsigned(out_bits))),
-            }
-        )
+        ports = {
+            "i": In(stream.Signature(shape)),
+            "o": Out(stream.Signature(unsigned(out_bits))),
+        }
+        if tells_ready:
+            ports["ready_next"] = In(1)
+        super().__init__(ports)
 
     def elaborate(self, platform):
         m = Module()
@@ -93,10 +102,13 @@ class WidthConverter(wiring.Component):
         words = Signal(self.in_bits, reset_less=True)
         left = Signal(range(self.ratio), reset_less=True)
         last = Signal(reset_less=True)  # left == 0
-        m.d.comb += [
-            self.i.ready.eq(~self.o.valid | (self.o.ready & last)),
-            self.o.payload.eq(words[: self.out_bits]),
-        ]
+        m.d.comb += self.o.payload.eq(words[: self.out_bits])
+        if self.tells_ready:
+            ready = Signal(init=1)
+            m.d.comb += self.i.ready.eq(ready)
+            m.d.sync += ready.eq(self.ready_next & last)
+        else:
+            m.d.comb += self.i.ready.eq(~self.o.valid | (self.o.ready & last))
         with m.If(self.i.ready):
             m.d.sync += [
                 self.o.valid.eq(self.i.valid),
@@ -104,12 +116,17 @@ class WidthConverter(wiring.Component):
                 left.eq(self.i.payload.words),
                 last.eq(self.i.payload.words == 0),
             ]
+            if self.tells_ready:
+                one = self.i.payload.words == 0
+                m.d.sync += ready.eq(~self.i.valid | (self.ready_next & one))
         with m.Elif(self.o.ready):
             m.d.sync += [
                 words.eq(words >> self.out_bits),
                 left.eq(left - 1),
                 last.eq(left == 1),
             ]
+            if self.tells_ready:
+                m.d.sync += ready.eq(self.ready_next & (left == 1))
 
     def _narrow_from_first(self, m):
         index = Signal(range(self.ratio))

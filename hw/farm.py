@@ -3,13 +3,14 @@
 from itertools import product
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed, unsigned
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.attributes import KEPT
 from hw.config import HeadConfig, log2
 from hw.dot import DotTiming, DotUnit
 from hw.early_ready import EarlyReady
-from hw.fifo import KEPT, StreamFIFO
+from hw.fifo import StreamFIFO
 from hw.header import scale_word_bits
 from hw.hidden import HiddenMemory, hidden_slices, slices
 from hw.lanes import LaneProducts
@@ -55,7 +56,7 @@ class DotFarm(wiring.Component):
         By vector, the slice of its state, `HiddenMemory.LATENCY` clocks after its address.
     body : In(EarlyReady)
         Body beats.
-    scales : In(stream)
+    scales : In(EarlyReady)
         Scale words; one is always there when it is needed, because its header came before.
     scores_valid : Out
         For one clock; the scores cannot be refused.
@@ -75,7 +76,7 @@ class DotFarm(wiring.Component):
                 "hidden_address": Out(range(max(2, slices(config)))),
                 "hidden": In(hidden_slices(config)),
                 "body": In(EarlyReady(unsigned(config.bus_bits))),
-                "scales": In(stream.Signature(unsigned(scale_word_bits(config)))),
+                "scales": In(EarlyReady(unsigned(scale_word_bits(config)))),
                 "scores_valid": Out(1),
                 "scores": Out(sums_layout(config, config.batch)),
                 "release": In(config.rankers),
@@ -150,15 +151,21 @@ class DotFarm(wiring.Component):
             permitted_next.eq(self.hidden_loaded & (~begins_next | room)),
         ]
         begins = take & block_begins
+        begun = Signal()
+        m.d.sync += begun.eq(begins)
         for queued, roomy, released in zip(blocks, rooms, self.release, strict=True):
-            m.d.sync += queued.eq(queued + begins - released)
-            # Whether it then is below the bound, settled before it is known whether one begins.
+            # A block is counted a clock after it began. Whether there will be room is settled for
+            # both before it is known whether one begins.
+            m.d.sync += queued.eq(queued + begun - released)
             bound = config.row_queue_blocks - 1
             holds, grows = Signal(attrs=KEPT), Signal(attrs=KEPT)
-            m.d.comb += [
-                holds.eq(Mux(released, queued <= bound, queued < bound)),
-                grows.eq(Mux(released, queued < bound, queued < bound - 1)),
-            ]
+            with m.Switch(Cat(released, begun)):
+                with m.Case(0b01):
+                    m.d.comb += [holds.eq(queued <= bound), grows.eq(queued < bound)]
+                with m.Case(0b10):
+                    m.d.comb += [holds.eq(queued < bound - 1), grows.eq(queued < bound - 2)]
+                with m.Default():
+                    m.d.comb += [holds.eq(queued < bound), grows.eq(queued < bound - 1)]
             m.d.sync += roomy.eq(Mux(begins, grows, holds))
         one_beat = self.plan.row_beats == 1
         with m.If(~self.hidden_loaded):
@@ -208,15 +215,16 @@ class DotFarm(wiring.Component):
         start = HiddenMemory.LATENCY
         enable = delayed(m, take, start + timing.dot, "enable", reset_less=False)
         first = delayed(m, group_begins, start + timing.dot, "group_begins")
-        scale_needed = delayed(
-            m, take & group_ends, start + timing.group, "group_ends", reset_less=False
+        scale_needed_next = delayed(
+            m, take & group_ends, start + timing.group - 1, "group_ends", reset_less=False
         )
+        scale_needed = delayed(m, scale_needed_next, 1, "scale_needed", reset_less=False)
         row_enable = delayed(
             m, scale_needed, timing.scaled - timing.group, "scaled", reset_less=False
         )
         row_first = delayed(m, row_begins, start + timing.scaled, "row_begins")
         m.d.comb += [
-            self.scales.ready.eq(scale_needed),
+            self.scales.ready_next.eq(scale_needed_next),
             self.scores_valid.eq(
                 delayed(
                     m,

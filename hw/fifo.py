@@ -4,12 +4,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.attributes import KEPT
 from hw.ram import BlockRAM
 
 MEMORIES = ("block", "auto")
-
-KEPT = {"keep": 1}
-"""Of a net that synthesis must not dissolve: behind it is what comes late, at a single LUT."""
 
 
 class StreamFIFO(wiring.Component):
@@ -84,6 +82,7 @@ class StreamFIFO(wiring.Component):
         readable = Signal()  # there is a word to read
         writable = Signal(init=1)  # there is room for a word
         fetched = Signal()  # the RAM's output register holds a word
+        full = Signal()  # fetched & o.valid, in one flip-flop: it enables RAMs that lie far apart
         write_address = Signal(range(max(2, self.depth)))
         read_address = Signal.like(write_address)
         push = Signal()
@@ -91,14 +90,12 @@ class StreamFIFO(wiring.Component):
         take = Signal()
         advance = Signal()
         fetch = Signal()
-        blocked = Signal(attrs=KEPT)
         m.d.comb += [
             self.i.ready.eq(1 if self.has_room else writable),
             push.eq(self.i.valid & self.i.ready),
             take.eq(self.o.valid & self.o.ready),
             advance.eq(~self.o.valid | self.o.ready),
-            blocked.eq(fetched & self.o.valid & ~self.o.ready),
-            fetch.eq(~blocked),
+            fetch.eq(~full | self.o.ready),
             pop.eq(fetch & readable),
             ram.write_enable.eq(push),
             ram.write_data.eq(self.i.payload),
@@ -147,6 +144,8 @@ class StreamFIFO(wiring.Component):
         with m.Elif(take & ~push):
             m.d.sync += self.level.eq(self.level - 1)
 
+        stays = self.o.valid & ~self.o.ready
+        m.d.sync += full.eq(Mux(fetch, readable & (fetched | stays), 1))
         with m.If(fetch):
             m.d.sync += fetched.eq(readable)
         with m.If(advance):

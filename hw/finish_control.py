@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -62,8 +62,8 @@ class FinishControl(wiring.Component):
     result_address, k, vectors, bank : In
     idle : Out
         No job is here.
-    write_abort, clear : Out
-        Level, and pulse in the last clock of it: a soft reset drops the job.
+    write_abort, clear_next : Out
+        Level, and pulse in the clock before its last one: a soft reset drops the job.
     """
 
     def __init__(self, config: HeadConfig):
@@ -80,7 +80,7 @@ class FinishControl(wiring.Component):
                 "bank": In(1),
                 "idle": Out(1),
                 "write_abort": Out(1),
-                "clear": Out(1),
+                "clear_next": Out(1),
             }
         )
 
@@ -107,12 +107,16 @@ class FinishControl(wiring.Component):
 
         address = Signal(64, reset_less=True)
         last_vector = self.drain_vector + 1 == self.drain_vectors if config.batch > 1 else 1
-        trailer = Signal()
+        # From a register, since the writer subtracts from it: the records' in all states before
+        # their command, the trailer's from the one before its own.
+        beats = Signal(BEATS_BITS, reset_less=True)
         next_vector = Signal()
         m.d.comb += [
             self.write.payload.address.eq(address),
-            self.write.payload.beats.eq(Mux(trailer, trailer_beats(config), self.record_beats)),
+            self.write.payload.beats.eq(beats),
         ]
+        m.d.sync += beats.eq(self.record_beats)
+        trailer_next = beats.eq(trailer_beats(config))
         # The sum has a clock to itself: `next_vector` is high in an address's second one at the
         # earliest.
         following = Signal.like(address)
@@ -138,9 +142,9 @@ class FinishControl(wiring.Component):
                     m.d.sync += self.drain_vector.eq(self.drain_vector + 1)
                     m.next = otherwise
 
-        # From flip-flops, since they reach far: high in the states CLEAR and END, from the second
-        # clock of ABORT to CLEAR, and a clock after the commands for a vector and the trailer.
-        m.d.sync += [self.clear.eq(0), self.done.eq(0), self.write_abort.eq(0)]
+        # From flip-flops, since they reach far: high in the state END, from the second clock of
+        # ABORT to CLEAR, and a clock after the commands for a vector and the trailer.
+        m.d.sync += [self.done.eq(0), self.write_abort.eq(0)]
         m.d.sync += [self.send_records.eq(0), self.send_trailer.eq(0), next_vector.eq(0)]
         with m.FSM(name="finish") as fsm:
             m.d.comb += self.idle.eq(fsm.ongoing("IDLE"))
@@ -168,8 +172,10 @@ class FinishControl(wiring.Component):
                 with m.If(self.write.ready):
                     m.d.sync += [self.send_records.eq(1), next_vector.eq(1)]
                     m.next = "WRITE_RECORDS"
-            with state("WRITE_RECORDS"), m.If(self.write_idle[0]):
-                go_on("COMMAND_TRAILER", "DRAIN")
+            with state("WRITE_RECORDS"):
+                m.d.sync += trailer_next
+                with m.If(self.write_idle[0]):
+                    go_on("COMMAND_TRAILER", "DRAIN")
             # After a failure: the place of the records is left out, when its size is known.
             with state("SETTLE"):
                 m.next = "ADD"
@@ -177,9 +183,11 @@ class FinishControl(wiring.Component):
                 m.d.sync += next_vector.eq(1)
                 m.next = "SKIP"
             with state("SKIP"):
+                m.d.sync += trailer_next
                 go_on("COMMAND_TRAILER", "ADD")
             with state("COMMAND_TRAILER"):
-                m.d.comb += [self.write.valid.eq(1), trailer.eq(1)]
+                m.d.comb += self.write.valid.eq(1)
+                m.d.sync += trailer_next
                 with m.If(self.write.ready):
                     m.d.sync += self.send_trailer.eq(1)
                     m.next = "WRITE_TRAILER"
@@ -193,7 +201,7 @@ class FinishControl(wiring.Component):
             with m.State("ABORT"):
                 m.d.sync += self.write_abort.eq(1)
                 with m.If(self.write_abort & self.write_idle.all()):
-                    m.d.sync += self.clear.eq(1)
+                    m.d.comb += self.clear_next.eq(1)
                     m.next = "CLEAR"
             with m.State("CLEAR"):
                 m.d.sync += [failure.eq(Status.RESET), self.done.eq(1)]

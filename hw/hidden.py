@@ -2,7 +2,7 @@
 
 from itertools import product
 
-from amaranth.hdl import Module, Signal, signed, unsigned
+from amaranth.hdl import Module, Mux, Signal, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -139,9 +139,18 @@ class HiddenLoader(wiring.Component):
         ]
         for number in range(config.batch):
             m.d.comb += self.write.enable[number].eq(converter.o.valid & (vector == number))
+        # Whether the next slice is the last of its state is known from a flip-flop.
+        last, only = Signal(), Signal()
+        end, before_end = Signal.like(expected), Signal.like(expected)
+        m.d.sync += [
+            end.eq(expected - 1),
+            before_end.eq(expected - 2),
+            only.eq(end == 0),
+            last.eq(written == end),
+        ]
         with m.If(converter.o.valid):
-            m.d.sync += written.eq(written + 1)
-            with m.If(written + 1 == expected):
+            m.d.sync += [written.eq(written + 1), last.eq(Mux(last, only, written == before_end))]
+            with m.If(last):
                 if config.batch == 1:
                     m.d.sync += loaded.eq(1)
                 else:
@@ -149,7 +158,7 @@ class HiddenLoader(wiring.Component):
                     with m.If(vector + 1 == self.vectors):
                         m.d.sync += loaded.eq(1)
         with m.If(self.restart):
-            m.d.sync += [written.eq(0), vector.eq(0), loaded.eq(0)]
+            m.d.sync += [written.eq(0), vector.eq(0), loaded.eq(0), last.eq(only)]
         return m
 
 

@@ -6,6 +6,7 @@ from amaranth.hdl import Module, Mux, ResetInserter, Signal, signed, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.attributes import KEPT
 from hw.axi import RESP_OKAY, drive_constant_pins, read_master_members
 from hw.burst import BURST_LAYOUT, BurstPlanner, segment_layout
 from hw.config import HeadConfig
@@ -169,13 +170,15 @@ class Reader(wiring.Component):
         address = Signal.like(self.araddr, reset_less=True)
         burst_len = Signal.like(self.arlen, reset_less=True)
         burst = planner.o.payload
-        may_request = planner.o.valid & (room > burst.len) & free & ~(self.abort | draining)
+        # The comparison comes last.
+        may_request = Signal(attrs=KEPT)
         any_request, next_burst = request, burst
         own_address, own_beat = self.arvalid, self.rvalid
+        allowed = planner.o.valid & free & ~(self.abort | draining)
         busy, all_returned = planner.busy, all_free
         if config.mask:
             mask = self._add_mask(m, draining, drained, free & ~(self.abort | draining))
-            may_request &= ~mask.offer
+            allowed &= ~mask.offer
             any_request = request | mask.request
             next_burst = Mux(mask.offer, mask.burst.as_value(), burst.as_value())
             next_burst = data.View(BURST_LAYOUT, next_burst)
@@ -187,7 +190,8 @@ class Reader(wiring.Component):
             self.araddr.eq(address),
             self.arlen.eq(burst_len),
             free.eq(~self.arvalid | self.arready),
-            request.eq(may_request),
+            may_request.eq(allowed),
+            request.eq(may_request & (room > burst.len)),
             planner.o.ready.eq(request),
         ]
         m.d.sync += reserve.eq(request)

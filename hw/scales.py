@@ -1,7 +1,7 @@
 """The buffer between the headers of the image and the scale multipliers."""
 
 from amaranth.hdl import Module, Signal, unsigned
-from amaranth.lib import stream, wiring
+from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.config import HeadConfig, ceil_div
@@ -40,7 +40,7 @@ class ScaleBuffer(wiring.Component):
     Members
     -------
     i : In(EarlyReady of ScaleBeat)
-    o : Out(stream)
+    o : Out(EarlyReady)
         `lane_units` scales, the lowest row first.
     """
 
@@ -49,7 +49,7 @@ class ScaleBuffer(wiring.Component):
         super().__init__(
             {
                 "i": In(EarlyReady(ScaleBeat(config))),
-                "o": Out(stream.Signature(unsigned(scale_word_bits(config)))),
+                "o": Out(EarlyReady(unsigned(scale_word_bits(config)))),
             }
         )
 
@@ -58,12 +58,16 @@ class ScaleBuffer(wiring.Component):
         config = self.config
         beats = most_scale_beats(config) + config.body_fifo_beats + IN_FLIGHT_BEATS
         word_bits = scale_word_bits(config)
+        cuts = words_per_beat(config) > 1
+        with_first = cuts and scales_begin_anywhere(config)
+        # The enables of RAMs that lie far apart, but for `with_first` known a clock ahead.
+        tells_ready = cuts and not with_first
         m.submodules.converter = converter = WidthConverter(
-            config.bus_bits,
-            word_bits,
-            with_first=words_per_beat(config) > 1 and scales_begin_anywhere(config),
+            config.bus_bits, word_bits, with_first=with_first, tells_ready=tells_ready
         )
-        if words_per_beat(config) > 1:
+        if tells_ready:
+            m.d.comb += converter.ready_next.eq(self.o.ready_next)
+        if cuts:
             m.submodules.queue = queue = StreamFIFO(
                 self.i.payload.shape().size, beats + BEATS_AHEAD, has_room=True
             )
@@ -78,18 +82,22 @@ class ScaleBuffer(wiring.Component):
                 queue.o.ready.eq(converter.i.ready),
             ]
             m.d.sync += [valid.eq(self.i.valid), beat.eq(self.i.payload.as_value())]
-            wiring.connect(m, converter.o, wiring.flipped(self.o))
+            words = converter.o
             room = queue.level <= beats
         else:
             # Joined before they are queued: a folded farm takes words in consecutive clocks.
-            words = ceil_div(beats * config.bus_bits, word_bits)
-            m.submodules.queue = queue = StreamFIFO(word_bits, words + BEATS_AHEAD, has_room=True)
+            depth = ceil_div(beats * config.bus_bits, word_bits)
+            m.submodules.queue = queue = StreamFIFO(word_bits, depth + BEATS_AHEAD, has_room=True)
             m.d.comb += [
                 converter.i.payload.eq(self.i.payload.data),
                 converter.i.valid.eq(self.i.valid),
             ]
             wiring.connect(m, converter.o, queue.i)
-            wiring.connect(m, queue.o, wiring.flipped(self.o))
-            room = queue.level <= words
-        m.d.sync += self.i.ready_next.eq(room)
+            words = queue.o
+            room = queue.level <= depth
+        m.d.sync += [self.i.ready_next.eq(room), words.ready.eq(self.o.ready_next)]
+        m.d.comb += [
+            self.o.payload.eq(words.payload),
+            self.o.valid.eq(words.valid & words.ready),
+        ]
         return m

@@ -104,8 +104,8 @@ class StreamControl(wiring.Component):
         The job must not write anything.
     result_address : Out(64)
     write_idle, write_error : In(write_ports(config))
-    write_abort, clear : Out
-        Level, and pulse in the last clock of it.
+    write_abort, clear_next : Out
+        Level, and pulse in the clock before its last one.
     """
 
     def __init__(self, config: HeadConfig):
@@ -121,7 +121,7 @@ class StreamControl(wiring.Component):
                 "write_idle": In(write_ports(config)),
                 "write_error": In(write_ports(config)),
                 "write_abort": Out(1),
-                "clear": Out(1),
+                "clear_next": Out(1),
             }
         )
 
@@ -201,7 +201,7 @@ class StreamControl(wiring.Component):
 
         # From flip-flops, since they reach far: high in the states CLEAR and PLAN, in the first
         # clock of FETCH_HIDDEN, from the second one of ABORT to its end or to CLEAR.
-        m.d.sync += [self.clear.eq(0), self.start_plan.eq(0), self.start_data.eq(0)]
+        m.d.sync += [self.start_plan.eq(0), self.start_data.eq(0)]
         m.d.sync += self.read_abort.eq(0)
         if config.all_logits:
             m.d.sync += self.write_abort.eq(0)
@@ -268,7 +268,7 @@ class StreamControl(wiring.Component):
                 with m.If(self.soft_reset):
                     m.d.sync += resetting.eq(1)
                 with m.If(drained):
-                    m.d.sync += self.clear.eq(1)
+                    m.d.comb += self.clear_next.eq(1)
                     m.next = "CLEAR"
             with m.State("CLEAR"):
                 with m.If(resetting):

@@ -6,9 +6,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.attributes import KEPT
 from hw.config import TERM_BITS, HeadConfig, log2
 from hw.early_ready import EarlyReady
-from hw.fifo import KEPT
 from hw.header import (
     HeaderBeat,
     scale_word_bits,

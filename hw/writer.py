@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Mux, Signal, signed, unsigned
 from amaranth.lib import memory, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from hw.attributes import KEPT
 from hw.axi import RESP_OKAY, drive_constant_pins, write_master_members
 from hw.burst import BurstPlanner, segment_layout
 from hw.config import HeadConfig
@@ -114,7 +115,11 @@ class Writer(wiring.Component):
         push = Signal()
         sent = Signal()
         held = Signal(range(depth + 1))
+        # What a beat that comes makes of it is settled before it is known whether one does.
+        room_without, room_with = Signal(attrs=KEPT), Signal(attrs=KEPT)
         m.d.comb += [
+            room_without.eq(clear | sent | (held != depth)),
+            room_with.eq(clear | sent | (held != depth - 1)),
             push.eq(self.i.valid & has_room),
             write.addr.eq(write_address),
             write.data.eq(self.i.payload),
@@ -124,7 +129,7 @@ class Writer(wiring.Component):
             sent.eq(self.beat),
             write_address.eq(write_address + push),
             held.eq(held + push - sent),
-            has_room.eq(Mux(sent, 1, Mux(push, held != depth - 1, held != depth))),
+            has_room.eq(Mux(push, room_with, room_without)),
         ]
 
         # Beats that no request asked for, minus one: nothing has to be added before they are
@@ -145,7 +150,6 @@ class Writer(wiring.Component):
         with m.If(clear):
             m.d.sync += [
                 held.eq(0),
-                has_room.eq(1),
                 beyond.eq(-1),
                 complete.eq(0),
                 write_address.eq(read_address),

@@ -45,6 +45,34 @@ def test_narrowing_gives_the_valid_words_least_significant_first(in_bits, out_bi
 
 @pytest.mark.parametrize("take", STALLS)
 @pytest.mark.parametrize("give", STALLS)
+@pytest.mark.parametrize("in_bits, out_bits", [(16, 8), (64, 8)])
+def test_ready_told_a_clock_ahead_changes_nothing(in_bits, out_bits, give, take):
+    words, expected = narrowing_case(in_bits, out_bits)
+
+    def cycles(tells_ready):
+        converter = WidthConverter(in_bits, out_bits, tells_ready=tells_ready)
+        entered, left = StreamMonitor(converter.i, "i"), StreamMonitor(converter.o, "o")
+        go = stalls(take, 2)
+
+        async def receive(ctx):
+            ready_next = False
+            while len(left.words) < len(expected):
+                ctx.set(converter.o.ready, ready_next)
+                ready_next = next(go)
+                if tells_ready:
+                    ctx.set(converter.ready_next, ready_next)
+                await ctx.tick()
+
+        sends = sender(converter.i, words, stalls(give, 1))
+        simulate(converter, sends, receive, background=[entered.run, left.run])
+        assert left.words == expected
+        return entered.cycles, left.cycles
+
+    assert cycles(True) == cycles(False)
+
+
+@pytest.mark.parametrize("take", STALLS)
+@pytest.mark.parametrize("give", STALLS)
 def test_narrowing_begins_at_the_first_valid_word_without_a_lost_clock(give, take):
     rng = random.Random(give + take)
     words, expected = [], []

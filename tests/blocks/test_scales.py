@@ -1,13 +1,14 @@
 """The scale buffer takes what it said it would and gives the words in their order."""
 
 import random
+from itertools import chain, repeat
 
 import pytest
 
 from hw.config import HeadConfig
 from hw.header import scale_word_bits, words_per_beat
 from hw.scales import ScaleBuffer
-from tests.blocks.streams import receive, send_early, simulate
+from tests.blocks.streams import STALLS, EarlyMonitor, send_early, simulate, stalls, wait
 
 SHAPES = {
     "words_of_half_a_beat": {"bus_bits": 64, "width": 4},
@@ -17,9 +18,10 @@ SHAPES = {
 }
 
 
+@pytest.mark.parametrize("take", STALLS)
 @pytest.mark.parametrize("fold", [1, 2])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_nothing_is_lost_when_it_is_full(shape, fold):
+def test_nothing_is_lost_when_it_is_full(shape, fold, take):
     config = HeadConfig(tile_rows=16, max_dim=96, max_rows=64, fold=fold, **SHAPES[shape])
     dut = ScaleBuffer(config)
     rng = random.Random(shape)
@@ -34,13 +36,18 @@ def test_nothing_is_lost_when_it_is_full(shape, fold):
         content >> width * at & (1 << width) - 1 for at in range(400 * config.bus_bits // width)
     ]
 
-    async def take(ctx):
-        # Long enough for as many beats as are taken.
-        await ctx.tick().repeat(600)
+    # Long enough for as many beats as are taken.
+    fills = 600
+    left = EarlyMonitor(dut.o, chain(repeat(False, fills), stalls(take)), "o")
+
+    async def is_full(ctx):
+        await wait(ctx, fills)
         assert not ctx.get(dut.i.ready_next)
-        assert await receive(ctx, dut.o, len(words)) == words
 
     async def give(ctx):
         await send_early(ctx, dut.i, payloads)
+        while len(left.words) < len(words):
+            await ctx.tick()
 
-    simulate(dut, give, take)
+    simulate(dut, give, is_full, background=[left.run], deadline=40000)
+    assert left.words == words
