@@ -86,6 +86,8 @@ class Chart:
         What stands behind each bar.
     bar_end_label : str
         And above these.
+    fixed : str
+        What all points have in common.
     """
 
     name: str
@@ -99,6 +101,7 @@ class Chart:
     bars: tuple[str, ...] = ()
     bar_ends: tuple[str, ...] = ()
     bar_end_label: str = ""
+    fixed: str = ""
 
     def span(self, axis: str) -> tuple[float, float]:
         """The least and the largest value on an axis, "x" or "y"."""

@@ -114,7 +114,8 @@ def _cycles(tiles: Slice) -> Chart:
     return Chart(
         name="cycles",
         title="Cycles against tile size",
-        note=f"{_flatness(tiles)} Others: {tiles.fixed}.",
+        note=_flatness(tiles),
+        fixed=tiles.fixed,
         x_label="rows per tile",
         y_label="cycles per token",
         series=tuple(series),
@@ -153,7 +154,8 @@ def _on_chip(tiles: Slice) -> Chart | None:
         name="memory",
         title="Memory on chip against tile size",
         note="Scales of the next tile are loaded while the current one computes, so the buffer of "
-        f"scales grows with the tile; {_rams(tiles)}. Others: {tiles.fixed}.",
+        f"scales grows with the tile; {_rams(tiles)}.",
+        fixed=tiles.fixed,
         x_label="rows per tile",
         y_label="memory on chip, Kbit",
         series=tuple(_curves(tiles, lambda each: each.area.memory_bits / 1024)),
@@ -183,8 +185,8 @@ def _padding(tiles: Slice) -> Chart | None:
     return Chart(
         name="padding",
         title="Padding of the image against tile size",
-        note="A header fills whole beats: in small tiles it leaves more of them empty. "
-        f"Others: {tiles.fixed}.",
+        note="A header fills whole beats: in small tiles it leaves more of them empty.",
+        fixed=tiles.fixed,
         x_label="rows per tile",
         y_label="padding, % of the image",
         series=tuple(series),

@@ -34,7 +34,6 @@ WIDTH, HEIGHT = 7.2, 4.8
 BAR_HEIGHT = 0.44
 HEADROOM = 1.07
 """Of an axis that begins at 0, above the highest point."""
-TITLE_COLUMNS = 84
 
 
 def write(folder: Path, sweep: Sweep, progress: Callable[[int, int], None]) -> list[Path]:
@@ -84,7 +83,16 @@ def draw(chart: Chart, about: str) -> "Figure":
             axes.set_ylim(0, HEADROOM * highest)
     axes.set_xlabel(chart.x_label)
     axes.set_ylabel(chart.y_label)
-    axes.set_title(f"{chart.title}: {about}", fontsize="medium")
+    axes.set_title(f"{chart.title}: {about}", fontsize="medium", pad=20 if chart.fixed else None)
+    axes.annotate(
+        chart.fixed,
+        (0.5, 1),
+        xytext=(0, 6),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        ha="center",
+        fontsize="small",
+    )
     columns = 3 if len(chart.series) > 2 else 2
     figure.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize="small")
     return figure

@@ -54,7 +54,7 @@ def write(path: Path, sweep: Sweep) -> None:
             config={"responsive": True, "displayModeBar": False},
         )
         sections.append(
-            f"<section><h2>{html.escape(chart.title)}</h2><p>{html.escape(chart.note)}</p>"
+            f"<section><h2>{html.escape(chart.title)}</h2><p>{html.escape(_note(chart))}</p>"
             f"{picture}</section>"
         )
     template = Template((files("host.explore") / TEMPLATE).read_text(encoding="utf-8"))
@@ -70,6 +70,10 @@ def write(path: Path, sweep: Sweep) -> None:
     with Output(path) as output:
         output.partial.write_text(text, encoding="utf-8")
         output.commit()
+
+
+def _note(chart: Chart) -> str:
+    return f"{chart.note} Others: {chart.fixed}." if chart.fixed else chart.note
 
 
 def _script_json(value: object) -> str:
