@@ -31,7 +31,7 @@ class ScaleBuffer(wiring.Component):
     holds the scales of a largest header and all those that the beats in flight still need: the
     header of tile t + 1 neither waits for tile t nor overwrites it.
 
-    A word is valid on `o` at most 6 clocks after its beat was taken on `i`.
+    A word is there at most 6 clocks after its beat was taken on `i`.
 
     Parameters
     ----------

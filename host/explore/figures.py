@@ -83,16 +83,19 @@ def draw(chart: Chart, about: str) -> "Figure":
             axes.set_ylim(0, HEADROOM * highest)
     axes.set_xlabel(chart.x_label)
     axes.set_ylabel(chart.y_label)
-    axes.set_title(f"{chart.title}: {about}", fontsize="medium", pad=20 if chart.fixed else None)
-    axes.annotate(
-        chart.fixed,
-        (0.5, 1),
-        xytext=(0, 6),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        ha="center",
-        fontsize="small",
-    )
+    # Room for a second line: what is fixed, or what stands above the bars' ends.
+    raised = 20 if chart.fixed or chart.bars else None
+    axes.set_title(f"{chart.title}: {about}", fontsize="medium", pad=raised)
+    if chart.fixed:
+        axes.annotate(
+            chart.fixed,
+            (0.5, 1),
+            xytext=(0, 6),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            ha="center",
+            fontsize="small",
+        )
     columns = 3 if len(chart.series) > 2 else 2
     figure.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize="small")
     return figure
