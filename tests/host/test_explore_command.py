@@ -90,7 +90,12 @@ def test_pictures_and_report_are_written(swept):
     for name in charts:
         assert (swept / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         ElementTree.parse(swept / "figures" / f"{name}.svg")
+    # What all points of a chart have in common stands in the picture and beside it.
+    fixed = "250 MHz, bus 64, int8, batch 1, k 4"
+    for name in ("cycles", "memory", "padding"):
+        assert fixed in (swept / "figures" / f"{name}.svg").read_text()
     report = (swept / "report.html").read_text()
+    assert report.count(fixed) == 3
     for name in charts:
         assert f'id="{name}"' in report
     # Nothing is fetched: neither scripts nor styles nor fonts come from elsewhere.
