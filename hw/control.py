@@ -136,7 +136,7 @@ class JobControl(wiring.Component):
         m.d.sync += self.reset_done.eq(self.soft_reset & self.idle & ~self.reset_done)
         for name in ("hand_over", "failure", "quiet", "result_address", "k", "vectors", "bank"):
             m.d.comb += getattr(second, name).eq(getattr(first, name))
-        # From flip-flops that reach far.
+        # From one flip-flop each, high in the state CLEAR: they reach far.
         if self.config.job_queue:
             m.d.sync += [
                 self.clear.eq(first.clear_next),

@@ -43,7 +43,7 @@ class WidthConverter(wiring.Component):
     TypeError
         A width is not an integer.
     ValueError
-        The ratio of the widths is no power of two.
+        The ratio of the widths is no power of two, or `tells_ready` is not for them.
     """
 
     def __init__(
@@ -61,6 +61,8 @@ class WidthConverter(wiring.Component):
                 f"out_bits must be in_bits times or divided by a power of two, "
                 f"got {in_bits} to {out_bits}"
             )
+        if tells_ready and (with_first or in_bits <= out_bits):
+            raise ValueError("tells_ready is for narrowing without with_first")
         self.in_bits = in_bits
         self.out_bits = out_bits
         self.with_first = with_first

@@ -199,8 +199,8 @@ class StreamControl(wiring.Component):
         free = Signal()
         m.d.sync += free.eq(may_begin)
 
-        # From flip-flops, since they reach far: high in the states CLEAR and PLAN, in the first
-        # clock of FETCH_HIDDEN, from the second one of ABORT to its end or to CLEAR.
+        # From flip-flops, since they reach far: high in the state PLAN, in the first clock of
+        # FETCH_HIDDEN, from the second one of ABORT to its end or to CLEAR.
         m.d.sync += [self.start_plan.eq(0), self.start_data.eq(0)]
         m.d.sync += self.read_abort.eq(0)
         if config.all_logits:

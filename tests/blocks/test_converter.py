@@ -123,6 +123,12 @@ def test_a_ratio_that_is_no_power_of_two_is_refused(widths):
         WidthConverter(*widths)
 
 
+@pytest.mark.parametrize("widths, with_first", [((8, 16), False), ((8, 8), False), ((16, 8), True)])
+def test_ready_is_only_told_ahead_where_it_is_used(widths, with_first):
+    with pytest.raises(ValueError, match="tells_ready is for narrowing"):
+        WidthConverter(*widths, with_first=with_first, tells_ready=True)
+
+
 def test_a_width_below_one_is_refused():
     with pytest.raises(ValueError, match="out_bits must be at least 1, got 0"):
         WidthConverter(8, 0)

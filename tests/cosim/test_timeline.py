@@ -217,7 +217,7 @@ def test_data_received_before_the_recording_is_not_waited_for(make_port):
     master = PinMaster(port)
     master.clock()
     master.clock(address=0, beats=4)
-    while sum(now["rvalid"] for now in master.clocks) < 2:
+    while sum(pins["rvalid"] for pins in master.clocks) < 2:
         master.clock()
     port.record(ROOM, BURST)
     for address in (0, None, None, None):
