@@ -303,4 +303,4 @@ def _invalid(sweep: Sweep) -> str:
         f"<li>{count:,} × {html.escape(reason)}</li>" for reason, count in sweep.invalid.items()
     )
     total = sum(sweep.invalid.values())
-    return f"<p>{total:,} combinations make no hardware:</p><ul>{lines}</ul>"
+    return f"<p>Combinations that make no hardware: {total:,}</p><ul>{lines}</ul>"

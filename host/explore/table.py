@@ -75,10 +75,10 @@ def print_sweep(sweep: Sweep, rows: int) -> None:
 def print_invalid(sweep: Sweep) -> None:
     """How many combinations make no point, and why."""
     if sweep.repeated:
-        print(f"{sweep.repeated:,} combinations make a point that is there")
+        print(f"combinations that repeat a point: {sweep.repeated:,}")
     if not sweep.invalid:
         return
-    print(f"{sum(sweep.invalid.values()):,} combinations make no hardware:")
+    print(f"combinations that make no hardware: {sum(sweep.invalid.values()):,}")
     for reason, count in list(sweep.invalid.items())[:MOST_REASONS]:
         print(f"  {count:,} x {reason}")
     left = len(sweep.invalid) - MOST_REASONS
