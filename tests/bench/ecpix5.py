@@ -10,24 +10,19 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
-
 from host.boards.board import board
 from host.console import stages
 from host.devices.litex import open_litex
-from host.driver import Head
-from host.image import save_image
 from host.litex.build import BOARD, SystemOptions, bitstream
 from host.litex.report import read_report
 from hw.config import HeadConfig
+from tests.litex.bandwidth import LEAST_BANDWIDTH, PEAK_BANDWIDTH, read_bandwidth
 from tests.litex.server import CommUART, served
-from tests.litex.system import CLOCK_HZ, Simulation, system
+from tests.litex.system import Simulation, system
 
 BRIDGES = ("uart", "ethernet")
 LEAST_MULTIPLIERS = 32
-LEAST_BANDWIDTH = 550e6
-PEAK_BANDWIDTH = 600e6
-ROWS, DIM = 3000, 256
+ROWS = 3000
 
 
 def place(config: HeadConfig) -> bool:
@@ -51,20 +46,13 @@ def place(config: HeadConfig) -> bool:
 def bandwidth(config: HeadConfig) -> float:
     """Bytes per second that a job reads while it streams, simulated."""
     built = system(config)
-    rng = np.random.default_rng(7)
-    weights = rng.integers(-128, 128, (ROWS, DIM))
-    scales = rng.integers(1, 1 << 16, (ROWS, DIM // config.group))
     with (
         tempfile.TemporaryDirectory() as folder,
         closing(Simulation(built)) as simulation,
         served(CommUART(simulation)) as port,
-        open_litex(f"localhost:{port}", built.csr) as device,
+        open_litex("localhost", port, built.csr) as device,
     ):
-        image = save_image(Path(folder) / "head.safetensors", config, weights, scales, 1e-6)
-        results = Head(device, image).run(rng.normal(size=(config.batch, DIM)), 8)
-    counters = {name: int(values[0]) for name, values in results.counters.items()}
-    cycles = sum(counters[name] for name in ("data_beats", "wait_cycles", "refused_cycles"))
-    return counters["data_beats"] * config.bus_bytes * CLOCK_HZ / cycles
+        return read_bandwidth(device, config, ROWS, Path(folder))
 
 
 def main() -> int:

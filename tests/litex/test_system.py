@@ -17,16 +17,14 @@ from host.image import save_image
 from host.litex.levelling import Setting
 from host.verify import golden_results, mismatches
 from hw.config import HeadConfig
+from tests.litex.bandwidth import LEAST_BANDWIDTH, read_bandwidth
 from tests.litex.server import CommUART, CommUDP, served
-from tests.litex.system import ALWAYS, CLOCK_HZ, Simulation, Window, system
+from tests.litex.system import ALWAYS, Simulation, Window, system
 
 pytestmark = pytest.mark.litex
 
 CONFIG = HeadConfig(bus_bits=128, batch=2, k=8, max_dim=256, max_rows=1024)
 """32 multipliers, as on the board; smaller memories."""
-
-LEAST_BANDWIDTH = 550e6
-"""Bytes per second that the accelerator reads, of the 600e6 at the DRAM's pins."""
 
 
 @pytest.fixture(scope="module")
@@ -92,14 +90,8 @@ def test_data_that_a_datagram_brings_wrong_are_noticed(built):
 
 
 def test_the_accelerator_reads_at_550_of_600_megabytes_per_second(built, tmp_path):
-    rng = np.random.default_rng(7)
-    weights, scales = rng.integers(-128, 128, (600, 256)), rng.integers(1, 1 << 16, (600, 8))
-    image = save_image(tmp_path / "head.safetensors", CONFIG, weights, scales, 1e-6)
     with simulated(built) as (_, port), opened(built, port) as device:
-        counters = Head(device, image).run(rng.normal(size=(2, 256)), 8).counters
-    beats = int(counters["data_beats"][0])
-    cycles = beats + int(counters["wait_cycles"][0]) + int(counters["refused_cycles"][0])
-    assert beats * CONFIG.bus_bytes * CLOCK_HZ / cycles >= LEAST_BANDWIDTH
+        assert read_bandwidth(device, CONFIG, 600, tmp_path) >= LEAST_BANDWIDTH
 
 
 def test_the_checksum_is_that_of_the_memory(built):
