@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from host.arrays import integer
 from host.errors import UserError
-from host.hidden import check_hidden
+from host.files.arrays import integer
+from host.jobs.hidden import check_hidden
 from host.masks import allowed_rows, check_mask
 from host.results import FILLER_ID
 from host.sampling import LogitTransform, logsumexp

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from host.arrays import integer
-from host.buffers import place, state_bytes
-from host.capabilities import identify
 from host.device import Device
 from host.errors import UserError
-from host.gathering import Gatherer
-from host.hidden import check_hidden, hidden_buffer
-from host.jobs import Job, JobError, JobRunner, JobTimeout
+from host.files.arrays import integer
+from host.jobs.buffers import place, state_bytes
+from host.jobs.capabilities import identify
+from host.jobs.gathering import Gatherer
+from host.jobs.hidden import check_hidden, hidden_buffer
+from host.jobs.parameters import Vectors, check_temperature, prepare_vectors
+from host.jobs.registers import Registers
+from host.jobs.runner import Job, JobError, JobRunner, JobTimeout
 from host.masks import allowed_rows, check_mask, device_mask
-from host.parameters import Vectors, check_temperature, prepare_vectors
-from host.registers import Registers
 from host.results import Results
 from hw.config import ceil_div
 from hw.layout import LOGIT_BYTES, ImageLayout

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from host.arrays import load_array
-from host.check import check_results
+from host.checks.check import check_results
 from host.console import StageProgress, print_json
 from host.errors import UsageError, UserError
-from host.figures import Figures
-from host.hidden import check_hidden
+from host.files.arrays import load_array
 from host.image import Image
+from host.jobs.hidden import check_hidden
+from host.jobs.parameters import prepare_vectors
 from host.masks import allowed_rows, load_mask
 from host.messages import say
-from host.model_results import ModelResults
-from host.options import RUN_FUNCTIONS
-from host.parameters import prepare_vectors
-from host.report import document, print_check, print_results
+from host.options.hardware import RUN_FUNCTIONS
+from host.options.run import DEFAULT_K
+from host.reports.figures import Figures
+from host.reports.model_results import ModelResults
+from host.reports.report import document, print_check, print_results
 from host.results import Results
-from host.run_options import DEFAULT_K
 from host.scoring import RowScores, load_ids, score_ids
 from host.shards import ShardedHead, ShardedImage
 
@@ -35,7 +35,7 @@ class Request:
     """What is run and what is wanted of it."""
 
     arguments: argparse.Namespace
-    """Those of `host.run_options`, checked."""
+    """Those of `host.options.run`, checked."""
     images: Sequence[Image]
     """One for each device."""
     image: Image | ShardedImage
@@ -49,7 +49,7 @@ class Request:
 
     @property
     def functions(self) -> list[str]:
-        """Optional functions that the run uses, of `host.options.RUN_FUNCTIONS`."""
+        """Optional functions that the run uses, of `host.options.hardware.RUN_FUNCTIONS`."""
         return [field for field in RUN_FUNCTIONS if getattr(self.arguments, field)]
 
     def k(self, most: int) -> int:

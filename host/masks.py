@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from host.arrays import load_array
 from host.errors import UserError
+from host.files.arrays import load_array
 from hw.config import ceil_div
 from hw.layout import ImageLayout
 

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from host.capabilities import option
 from host.errors import UsageError, UserError
-from host.head_source import HeadSource, IntegerForm
 from host.image import ImageWriter, SourceInfo
-from host.quantize import (
+from host.image.quantize import (
     EXACT,
     ExactScales,
     Quantisation,
@@ -24,8 +22,10 @@ from host.quantize import (
     quantise_bound,
     why_not_exact,
 )
-from host.sources import open_source
-from host.tiles import row_chunks
+from host.image.tiles import row_chunks
+from host.jobs.capabilities import option
+from host.sources.head import HeadSource, IntegerForm
+from host.sources.open import open_source
 from hw.config import HeadConfig
 from hw.layout import ImageLayout
 
@@ -220,7 +220,7 @@ def pack(
     Parameters
     ----------
     source : Path
-        As for `host.sources.open_source`.
+        As for `host.sources.open.open_source`.
     out : Path
         The image; it appears when complete.
     options : PackOptions, optional

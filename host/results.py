@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from host.errors import UserError
-from host.output import Output
+from host.files.output import Output
 from hw.counters import CHANNEL_COUNTERS, JOB_COUNTERS
 
 COUNTER_NAMES = tuple(counter.name for counter in JOB_COUNTERS + CHANNEL_COUNTERS)
@@ -85,7 +85,7 @@ class Results:
         Raises
         ------
         UserError
-            No file can be written there: see `host.output.check_output`.
+            No file can be written there: see `host.files.output.check_output`.
         """
         with Output(Path(path)) as output:
             try:

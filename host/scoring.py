@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from host.arrays import load_array
 from host.errors import UserError
-from host.parameters import Vectors, prepare_vectors
+from host.files.arrays import load_array
+from host.jobs.parameters import Vectors, prepare_vectors
 from hw.config import HIDDEN_BITS
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from host.errors import UserError
-from host.hidden import check_hidden
+from host.jobs.hidden import check_hidden
 from host.masks import check_mask
 from host.results import FILLER_ID, FILLER_SCORE, LARGEST_OF_CHANNELS, Results
 

@@ -24,7 +24,7 @@ class Estimate:
     """What a number of hidden states takes, in jobs that follow each other.
 
     `start`, `data`, `waiting`, `refused` and `tail` add up to `cycles`; a clock belongs to what the
-    slowest channel's reader then does, as in `host.cycles`.
+    slowest channel's reader then does, as in `host.reports.cycles`.
     """
 
     vectors: int

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from host.boards.board import Board
 from host.boards.heads import FORMATS, HEADS, ROWS, HeadFormat, KnownHead
-from host.buffers import place
 from host.errors import UsageError, UserError
+from host.jobs.buffers import place
 from hw.config import HeadConfig
 from hw.layout import ImageLayout
 from hw.resources import Resources, buffers_of_dim, count
@@ -25,7 +25,7 @@ class Misfit:
 
 @dataclass(frozen=True)
 class _Room:
-    """The memory of a board as `host.buffers.place` sees a device."""
+    """The memory of a board as `host.jobs.buffers.place` sees a device."""
 
     name: str
     memory_bytes: int

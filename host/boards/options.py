@@ -3,7 +3,7 @@
 import argparse
 
 from host.boards.board import BOARDS, Board, board
-from host.options import BUFFER_FIELDS
+from host.options.hardware import BUFFER_FIELDS
 
 
 def add_board_option(parser: argparse.ArgumentParser, default: str | None = None) -> None:
@@ -23,7 +23,7 @@ def chosen_board(arguments: argparse.Namespace) -> Board | None:
 
 
 def board_defaults(arguments: argparse.Namespace, board: Board) -> None:
-    """Let `host.options.given_parameters` begin with the parameters of a board.
+    """Let `host.options.hardware.given_parameters` begin with the parameters of a board.
 
     A parameter file and options override them. With a memory among the options the read buffer is
     that memory's, not the board's.

@@ -14,10 +14,10 @@ from host.boards.options import board_defaults, chosen_board
 from host.commands.generate import summary
 from host.console import print_json, print_table, stages
 from host.errors import UsageError
+from host.files.output import check_folder, write_files
 from host.litex.build import BITSTREAMS, BOARD, SystemOptions, bitstream
 from host.litex.report import Report, read_report
-from host.options import Purpose, add_hardware_options, hardware_config
-from host.output import check_folder, write_files
+from host.options.hardware import Purpose, add_hardware_options, hardware_config
 from hw.config import HeadConfig
 
 NAME = "build"

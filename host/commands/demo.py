@@ -9,23 +9,23 @@ from rich.table import Table
 from rich.text import Text
 
 from host.body import Body
+from host.checks.verify import golden_results, mismatches
 from host.console import print_table, stages
 from host.demo import Answer, generate, model_file, packed_model
 from host.driver import Head
 from host.errors import UsageError
-from host.figures import Figures
 from host.image import Image
-from host.memory_options import (
+from host.messages import say
+from host.options.hardware import Purpose, add_hardware_options, config_for_image, pack_options
+from host.options.memory import (
     add_simulation_options,
     check_simulation_options,
     clock_hz,
     memory_model,
 )
-from host.messages import say
-from host.options import Purpose, add_hardware_options, config_for_image, pack_options
-from host.read_buffer import read_buffer
+from host.reports.figures import Figures
+from host.reports.read_buffer import read_buffer
 from host.sampling import softmax
-from host.verify import golden_results, mismatches
 from sim.device import SimDevice
 
 NAME = "demo"

@@ -6,26 +6,26 @@ from pathlib import Path
 
 from rich.table import Table
 
-from host import roofline
 from host.console import print_json, print_table
 from host.errors import UsageError
+from host.files.output import check_output
 from host.image import Image
-from host.memory_options import (
+from host.options.hardware import (
+    RUN_FUNCTIONS,
+    Purpose,
+    add_hardware_options,
+    config_for_image,
+)
+from host.options.memory import (
     add_simulation_options,
     check_simulation_options,
     clock_hz,
     describe,
     memory_model,
 )
-from host.options import (
-    RUN_FUNCTIONS,
-    Purpose,
-    add_hardware_options,
-    config_for_image,
-)
-from host.output import check_output
-from host.read_buffer import read_buffer
-from host.timeline_plot import check_suffix, save
+from host.reports import roofline
+from host.reports.read_buffer import read_buffer
+from host.reports.timeline_plot import check_suffix, save
 from hw.config import MAX_K, HeadConfig
 from sim.estimate import Estimate, PaperConfig, estimate
 
@@ -47,7 +47,7 @@ SPLIT = {
 
 @dataclass(frozen=True)
 class Shape:
-    """A head without an image, as far as `host.options.config_for_image` looks at one."""
+    """A head without an image, as far as `host.options.hardware.config_for_image` looks at one."""
 
     rows: int
     dim: int

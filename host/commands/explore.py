@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from host.arrays import load_array
 from host.console import print_json, stages
 from host.errors import UsageError, UserError
 from host.explore import csv_file, figures, report, table
@@ -16,17 +15,18 @@ from host.explore.space import DEFAULT_K, Space
 from host.explore.sweep import explore
 from host.explore.values import clocks_mhz, integers, memories, parameter_values
 from host.explore.workers import Workers
-from host.hidden import check_hidden
-from host.memory_options import (
+from host.files.arrays import load_array
+from host.files.output import check_folder
+from host.jobs.hidden import check_hidden
+from host.messages import say
+from host.options.hardware import PARAMETERS, given_parameters
+from host.options.memory import (
     DEFAULT_CLOCK_MHZ,
     IDEAL,
     add_dram_options,
     add_latency_option,
     check_swept_memories,
 )
-from host.messages import say
-from host.options import PARAMETERS, given_parameters
-from host.output import check_folder
 from host.synth.target import SYNTH_FAMILIES, Target
 from host.synth.tools import versions
 

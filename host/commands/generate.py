@@ -9,10 +9,10 @@ from host.boards.board import GENERIC, Board
 from host.boards.options import add_board_option, board_defaults, chosen_board
 from host.console import print_json, stages
 from host.errors import UsageError
-from host.memory_options import add_sizing_options, check_sizing_options
-from host.options import OPTIONS, Purpose, add_hardware_options, hardware_config
-from host.output import check_folder, write_files
-from host.read_buffer import read_buffer
+from host.files.output import check_folder, write_files
+from host.options.hardware import OPTIONS, Purpose, add_hardware_options, hardware_config
+from host.options.memory import add_sizing_options, check_sizing_options
+from host.reports.read_buffer import read_buffer
 from hw.config import HeadConfig
 from hw.family import FAMILIES
 from hw.family import GENERIC as PORTABLE

@@ -6,7 +6,8 @@ from pathlib import Path
 from rich.table import Table
 
 from host.console import print_json, print_table
-from host.image import Image, describe
+from host.image import Image
+from host.image.summary import describe
 
 NAME = "inspect"
 HELP = "verify an image and show its parameters, source, sizes and layout"

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from host.console import print_json, print_table
 from host.errors import UsageError
-from host.memory_options import (
+from host.options.memory import (
     add_clock_option,
     add_dram_options,
     check_dram_options,

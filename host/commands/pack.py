@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from host.console import print_json, stages
-from host.options import Purpose, add_hardware_options, pack_options
+from host.options.hardware import Purpose, add_hardware_options, pack_options
 from host.pack import pack
 
 NAME = "pack"

@@ -4,16 +4,16 @@ import argparse
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from host.capabilities import Capabilities, identify
 from host.console import stages
 from host.device import Device
 from host.devices.open import add_device_options, device_specs, open_device
 from host.driver import Head
 from host.errors import UsageError
-from host.figures import Figures
 from host.head_run import Request, finish, load_request, run_head, system_document
-from host.registers import Registers
-from host.run_options import add_run_options, check_run_options
+from host.jobs.capabilities import Capabilities, identify
+from host.jobs.registers import Registers
+from host.options.run import add_run_options, check_run_options
+from host.reports.figures import Figures
 from host.shards import ShardedHead
 
 NAME = "run"

@@ -7,22 +7,22 @@ from dataclasses import asdict
 
 from host.console import StageProgress, stages
 from host.driver import Head
-from host.figures import Figures
-from host.first_job import FirstJob, add_first_job_options, check_first_job_options, outputs
 from host.head_run import Request, finish, load_request, run_head, system_document
 from host.image import Image
-from host.memory_options import (
+from host.options.hardware import Purpose, add_hardware_options, config_for_image
+from host.options.memory import (
     add_simulation_options,
     check_simulation_options,
     clock_hz,
     describe,
     memory_model,
 )
-from host.memory_rates import memory_rates
-from host.options import Purpose, add_hardware_options, config_for_image
-from host.read_buffer import ReadBuffer, read_buffer
+from host.options.run import add_run_options, check_run_options
+from host.reports.figures import Figures
+from host.reports.first_job import FirstJob, add_first_job_options, check_first_job_options, outputs
+from host.reports.memory_rates import memory_rates
+from host.reports.read_buffer import ReadBuffer, read_buffer
 from host.results import Results
-from host.run_options import add_run_options, check_run_options
 from host.shards import ShardedHead
 from hw.config import HeadConfig
 from hw.layout import ImageLayout

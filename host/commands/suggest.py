@@ -17,8 +17,8 @@ from host.explore.space import DEFAULT_K
 from host.explore.store import version
 from host.explore.suggest import MORE, RESOURCES, Suggestion, suggest
 from host.explore.values import integers, weight_widths
-from host.memory_options import clock_mhz
 from host.messages import say
+from host.options.memory import clock_mhz
 from host.synth.target import ECP5, Target
 
 NAME = "suggest"

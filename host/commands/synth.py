@@ -7,8 +7,8 @@ from host.boards.options import add_board_option, board_defaults, chosen_board
 from host.commands.generate import summary
 from host.console import print_json, stages
 from host.errors import UsageError
-from host.memory_options import add_sizing_options, check_sizing_options
-from host.options import Purpose, add_hardware_options, hardware_config
+from host.options.hardware import Purpose, add_hardware_options, hardware_config
+from host.options.memory import add_sizing_options, check_sizing_options
 from host.synth.blocks import BLOCKS
 from host.synth.report import document, print_report
 from host.synth.synthesis import MOST_SEEDS, synthesise

@@ -7,9 +7,9 @@ import numpy as np
 from host.console import StageProgress
 from host.device import DeviceError
 from host.devices.upload import Upload, checksum, load, no_progress
+from host.jobs.registers import Registers
 from host.litex.bridge import Bridge, connect
 from host.litex.levelling import initialise
-from host.registers import Registers
 
 CHUNK_BYTES = 1 << 16
 """Of an upload: a second over UART."""

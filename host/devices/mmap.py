@@ -9,7 +9,7 @@ from host.console import StageProgress
 from host.devices.dma_buffer import DmaBuffer
 from host.devices.register_page import RegisterPage
 from host.devices.upload import Upload, checksum, load, no_progress
-from host.registers import Registers
+from host.jobs.registers import Registers
 from hw.register_map import OFFSETS
 
 

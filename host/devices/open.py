@@ -16,7 +16,7 @@ from host.devices.register_page import PAGE_BYTES, RegisterPage
 from host.devices.uio import UioRegisters
 from host.devices.upload import no_progress
 from host.errors import UsageError
-from host.memory_options import clock_mhz
+from host.options.memory import clock_mhz
 
 UIO, MEM, LITEX = "uio", "mem", "litex"
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 from math import ceil
 
 from host.boards.board import Board
-from host.memory_options import DEFAULT_LATENCY_NS
+from host.options.memory import DEFAULT_LATENCY_NS
 from sim.memory import DEVICES, DramTiming, MemoryModel
 from sim.memory.devices import DramDevice
 

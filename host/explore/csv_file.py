@@ -5,7 +5,7 @@ from pathlib import Path
 
 from host.explore.columns import row
 from host.explore.plan import Sweep
-from host.output import Output
+from host.files.output import Output
 
 
 def write(path: Path, sweep: Sweep) -> None:

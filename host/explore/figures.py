@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from host.explore.chart import Chart, Series, log_ticks, number
 from host.explore.charts import charts
 from host.explore.plan import Sweep
-from host.timeline_plot import save
+from host.reports.timeline_plot import save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,13 +10,14 @@ import numpy as np
 
 from host.errors import UsageError, UserError
 from host.explore.store import version
-from host.image import FORMAT, NO_SOURCE, Image, ImageWriter
+from host.files.rawfile import RawFile
+from host.files.safetensors_format import read_header
+from host.image import Image, ImageWriter
+from host.image.image import FORMAT, NO_SOURCE
+from host.image.quantize import EXACT, scale_limit
+from host.image.tiles import row_chunks, weight_dtype
 from host.pack import PackOptions, pack
-from host.quantize import EXACT, scale_limit
-from host.rawfile import RawFile
-from host.safetensors_format import read_header
-from host.sources import open_source
-from host.tiles import row_chunks, weight_dtype
+from host.sources.open import open_source
 from hw.config import IMAGE_FIELDS, HeadConfig
 from sim.cache import cached, digest
 

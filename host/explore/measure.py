@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from host.check import check_results
+from host.checks.check import check_results
 from host.driver import Head
 from host.explore.head import SweptHead
 from host.explore.point import Point
 from host.explore.store import Task
-from host.figures import Figures
 from host.masks import WORD, mask_words
+from host.reports.figures import Figures
 from hw.layout import ImageLayout
 from sim.device import SimDevice
 

@@ -8,7 +8,7 @@ from host.explore.measure import Simulated
 from host.explore.placement import PlacedDesign
 from host.explore.point import Point
 from host.explore.quality import Quality
-from host.payload import image_parts
+from host.image.payload import image_parts
 from hw.layout import ImageLayout
 from sim.estimate import Estimate
 

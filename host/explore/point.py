@@ -5,9 +5,9 @@ from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from host.capabilities import option
 from host.explore.values import shown
-from host.memory_options import IDEAL
+from host.jobs.capabilities import option
+from host.options.memory import IDEAL
 from hw.config import HeadConfig
 from sim.estimate import Estimate, estimate
 from sim.memory import MemoryModel

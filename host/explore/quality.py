@@ -6,15 +6,15 @@ from typing import ClassVar
 
 import numpy as np
 
+from host.checks.verify_sums import golden_scores
 from host.explore.head import SweptHead
 from host.explore.store import Task
-from host.gathering import logits_of
 from host.image import Image
-from host.parameters import prepare_vectors
+from host.image.tiles import row_chunks
+from host.jobs.gathering import logits_of
+from host.jobs.parameters import prepare_vectors
 from host.sampling import LogitTransform
-from host.sources import open_source
-from host.tiles import row_chunks
-from host.verify_sums import golden_scores
+from host.sources.open import open_source
 from hw.config import HeadConfig
 from hw.layout import ImageLayout
 

@@ -21,7 +21,7 @@ from host.explore.table import (
     synthesis_columns,
 )
 from host.explore.values import shown
-from host.output import Output
+from host.files.output import Output
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

@@ -11,8 +11,8 @@ from host.console import StageProgress
 from host.errors import UsageError, UserError
 from host.explore.head import SweptHead
 from host.explore.point import Point
-from host.memory_options import DEFAULT_CLOCK_MHZ, DEFAULT_LATENCY, DEFAULT_LATENCY_NS, IDEAL
-from host.options import BUFFER_FIELDS
+from host.options.hardware import BUFFER_FIELDS
+from host.options.memory import DEFAULT_CLOCK_MHZ, DEFAULT_LATENCY, DEFAULT_LATENCY_NS, IDEAL
 from hw.config import FOLDS, IMAGE_FIELDS, HeadConfig
 from hw.family import GENERIC
 from hw.verilog import check_family

@@ -11,8 +11,7 @@ from host.errors import UserError
 from sim.cache import cache_directory, cached, digest
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("hw/**/*.py", "sim/**/*.*", "host/*.py", "host/synth/*.py")
-SOURCES = (*SOURCES, "host/explore/*.py", "host/explore/*.json")
+SOURCES = ("hw/**/*.py", "sim/**/*.*", "host/**/*.py", "host/explore/*.json")
 """What a result depends on besides its task."""
 FILE_NAME = "result.json"
 

@@ -4,8 +4,8 @@ import argparse
 from collections.abc import Callable
 from fractions import Fraction
 
-from host.memory_options import IDEAL, clock_mhz
-from host.options import Parameter
+from host.options.hardware import Parameter
+from host.options.memory import IDEAL, clock_mhz
 from hw.config import GROUPS, WHOLE_ROW, is_power_of_two
 from sim.memory.devices import DEVICES
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import hw
 from host.errors import UsageError
-from host.options import OPTIONS
+from host.options.hardware import OPTIONS
 from host.synth.target import Target
 from hw.config import HeadConfig
 from sim.build import no_progress

@@ -11,9 +11,9 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from host import roofline
 from host.console import stages
-from host.timeline_plot import save
+from host.reports import roofline
+from host.reports.timeline_plot import save
 from hw.config import HeadConfig
 from sim.estimate import estimate
 from sim.memory import DEVICES, DramTiming, MemoryModel

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from host.checks.verify import golden_results, mismatches
 from host.console import stages
 from host.driver import Head
-from host.verify import golden_results, mismatches
 from hw.config import HeadConfig
 from sim.device import SimDevice
 from tests.host import smollm2

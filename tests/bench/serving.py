@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from host.check import check_results
+from host.checks.check import check_results
 from host.console import stages
 from host.driver import Head
 from host.image import Image
+from host.jobs.parameters import prepare_vectors
 from host.masks import allowed_rows
-from host.parameters import prepare_vectors
 from host.results import Results
 from hw.config import HeadConfig
 from sim.device import SimDevice

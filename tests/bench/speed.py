@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from host.console import stages
-from host.hidden import quantise_hidden
 from host.image import Image
+from host.jobs.hidden import quantise_hidden
 from hw.config import HeadConfig
 from hw.register_map import OFFSETS, Control
 from hw.status import Status

@@ -5,9 +5,9 @@ from pathlib import Path
 import cocotb
 import numpy as np
 
+from host.checks.verify import golden_results, mismatches
 from host.driver import Head, JobError, JobTimeout
 from host.image import save_image
-from host.verify import golden_results, mismatches
 from hw.status import Status
 from sim.cosim import CocotbDevice, bench
 from sim.memory.model import Faults

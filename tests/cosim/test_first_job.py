@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from host.cycles import Cycles
 from host.driver import Head
 from host.image import save_image
+from host.reports.cycles import Cycles
 from hw.config import HeadConfig
 from hw.layout import ImageLayout
 from hw.reader import READ_LATENCY

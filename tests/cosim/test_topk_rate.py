@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from host.checks.verify import golden_results, mismatches
 from host.driver import Head
 from host.image import Image, save_image
 from host.results import Results
-from host.verify import golden_results, mismatches
 from hw.config import HeadConfig
 from sim.device import SimDevice
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from host.tiles import decode_rows, decode_terms
+from host.image.tiles import decode_rows, decode_terms
 from hw.config import HeadConfig
 from hw.counters import counter_names
 from hw.layout import ImageLayout

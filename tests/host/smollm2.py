@@ -8,7 +8,7 @@ import numpy as np
 from host.demo import model_file, packed_model
 from host.image import Image
 from host.pack import PackOptions
-from host.sources import open_source
+from host.sources.open import open_source
 from sim.build import no_progress
 from sim.cache import cached, digest
 

@@ -7,7 +7,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from host.errors import UserError
-from host.sources import open_source
+from host.sources.open import open_source
 
 from .model_files import q8_0, random_matrix, write_bf16, write_gguf, write_model
 

@@ -76,7 +76,7 @@ def test_a_missed_clock_is_a_failure_that_writes_nothing(run, tmp_path, built):
 def test_a_full_disk_is_told_with_the_folder(run, tmp_path, built, monkeypatch):
     out = tmp_path / "out"
     out.mkdir()
-    monkeypatch.setattr("host.output.Output.commit", failing(errno.ENOSPC))
+    monkeypatch.setattr("host.files.output.Output.commit", failing(errno.ENOSPC))
     code, text, err = run("build", "--board", "ecpix5", "-o", out)
     assert (code, text) == (1, "")
     assert_one_line(without_progress(err), f"{out}: cannot be written: No space left on device")

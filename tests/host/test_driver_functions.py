@@ -6,14 +6,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from host.buffers import place
-from host.capabilities import FEATURES
 from host.driver import Head, JobError
 from host.errors import UserError
 from host.image import save_image
+from host.jobs.buffers import place
+from host.jobs.capabilities import FEATURES
+from host.jobs.parameters import prepare_vectors
+from host.jobs.result_block import result_bytes
 from host.masks import pack_mask
-from host.parameters import prepare_vectors
-from host.result_block import result_bytes
 from host.results import COUNTER_NAMES, join
 from host.sampling import LogitTransform
 from hw.config import HeadConfig

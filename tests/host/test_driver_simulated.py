@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from host.checks.verify import golden_results, mismatches
 from host.device import Device, DeviceError
 from host.driver import Head, JobError, JobTimeout
 from host.image import save_image
-from host.verify import golden_results, mismatches
 from hw.config import HeadConfig
 from hw.status import Status
 from sim.device import SimDevice

@@ -14,7 +14,7 @@ from host.explore.point import label
 from host.explore.space import Space
 from host.explore.values import clocks_mhz, integers, memories, parameter_values, weight_widths
 from host.image import save_image
-from host.options import PARAMETERS, hardware_config
+from host.options.hardware import PARAMETERS, hardware_config
 from hw.config import HeadConfig
 
 HEAD = SweptHead.named("512x96")

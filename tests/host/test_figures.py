@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from host.figures import Figures, MemoryRates
-from host.memory_rates import memory_rates
-from host.report import details
+from host.reports.figures import Figures, MemoryRates
+from host.reports.memory_rates import memory_rates
+from host.reports.report import details
 from host.results import Results, of_channels
 from hw.config import HeadConfig
 from hw.layout import ImageLayout

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from host.checks.verify import golden_results, mismatches
+from host.checks.verify_sums import golden_sums
 from host.driver import Head, JobError, JobTimeout
 from host.image import save_image
 from host.masks import pack_mask
-from host.verify import golden_results, mismatches
-from host.verify_sums import golden_sums
 from hw.config import HeadConfig
 from hw.status import Status
 from sim.device import SimDevice

@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 
 from host.errors import UserError
-from host.gguf_format import read_header
-from host.rawfile import RawFile
-from host.sources import open_source
+from host.files.gguf_format import read_header
+from host.files.rawfile import RawFile
+from host.sources.open import open_source
 
 from .model_files import Q, q4_0, q8_0, random_matrix, write_gguf
 

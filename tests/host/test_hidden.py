@@ -6,9 +6,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from host.arrays import load_array
 from host.errors import UserError
-from host.hidden import (
+from host.files.arrays import load_array
+from host.jobs.hidden import (
     PARAMETERS,
     check_hidden,
     hidden_buffer,

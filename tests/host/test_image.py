@@ -7,10 +7,11 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from host import image as image_module
 from host.errors import UserError
-from host.image import Image, ImageWriter, SourceInfo, describe, save_image
-from host.quantize import EXACT
+from host.image import Image, ImageWriter, SourceInfo, save_image
+from host.image import image as image_module
+from host.image.quantize import EXACT
+from host.image.summary import describe
 from host.sampling import LogitTransform
 from hw.config import HeadConfig
 
@@ -287,7 +288,7 @@ def test_a_full_disk_is_named(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(image_module.os, "pwrite", full)
+    monkeypatch.setattr("os.pwrite", full)
     with pytest.raises(UserError, match=r"head\.safetensors: cannot be written: No space left"):
         save_image(tmp_path / "head.safetensors", CONFIG, *random_integers())
     assert not os.listdir(tmp_path)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from host.logits import channel_row_ids, read_scores
+from host.jobs.logits import channel_row_ids, read_scores
 from hw.config import HeadConfig
 from hw.layout import ImageLayout
 

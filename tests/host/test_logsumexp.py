@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from host.hidden import quantise_hidden
-from host.logsumexp import logsumexp, scale_arguments
+from host.jobs.hidden import quantise_hidden
+from host.jobs.logsumexp import logsumexp, scale_arguments
 from sim import golden
 from sim.golden_logsumexp import accumulate
 from tests.host import smollm2

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from host.commands import simulate
-from host.memory_options import (
+from host.options.memory import (
     add_simulation_options,
     check_simulation_options,
     clock_hz,

@@ -7,14 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from host.capabilities import identify
+from host.checks.verify import golden_results, mismatches
 from host.device import Device, DeviceError
 from host.devices.dma_buffer import DmaBuffer
 from host.devices.uio import UioRegisters
 from host.driver import Head, JobTimeout
 from host.image import save_image
-from host.registers import Registers
-from host.verify import golden_results, mismatches
+from host.jobs.capabilities import identify
+from host.jobs.registers import Registers
 from hw.config import HeadConfig
 from hw.register_map import MAGIC, OFFSETS, Control
 from sim.device import SimDevice

@@ -3,9 +3,9 @@ import zipfile
 import numpy as np
 import pytest
 
-from host import numpy_source
 from host.errors import UserError
-from host.sources import open_source
+from host.sources import numpy_files
+from host.sources.open import open_source
 
 from .model_files import JUNK_NPY_HEADERS, npy_file, random_matrix
 
@@ -46,7 +46,7 @@ def test_every_type_of_number_is_read(tmp_path, dtype, order):
 
 @pytest.mark.parametrize("read_ahead", [1, 12, 1000])
 def test_fortran_order_is_read_in_blocks(tmp_path, monkeypatch, read_ahead):
-    monkeypatch.setattr(numpy_source, "READ_AHEAD", read_ahead)
+    monkeypatch.setattr(numpy_files, "READ_AHEAD", read_ahead)
     np.save(tmp_path / "w.npy", np.asfortranarray(W))
     with open_source(tmp_path / "w.npy") as head:
         for start, stop in [(0, 2), (2, 3), (3, 9), (0, 9), (1, 2), (8, 9)]:

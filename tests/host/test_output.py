@@ -7,7 +7,7 @@ import pytest
 
 from host.commands import generate, simulate
 from host.errors import UserError
-from host.output import Output, check_folder, check_output, write_files
+from host.files.output import Output, check_folder, check_output, write_files
 
 from .command_line import assert_one_line, without_progress
 

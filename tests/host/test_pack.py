@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from host import pack as pack_module
-from host import tiles
 from host.errors import UserError
-from host.image import Image
+from host.image import Image, tiles
 from host.pack import PackOptions, pack
 
 from .model_files import q4_0, q8_0, random_matrix, write_bf16, write_gguf, write_model

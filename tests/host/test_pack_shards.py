@@ -5,9 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from host import tiles
 from host.errors import UserError
-from host.image import Image
+from host.image import Image, tiles
 from host.pack import PackOptions, pack
 
 from .command_line import ROWS, assert_one_line, without_progress

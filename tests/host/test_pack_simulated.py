@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from host.checks.verify import golden_results, mismatches
 from host.driver import Head
 from host.image import Image
 from host.pack import PackOptions, pack
-from host.verify import golden_results, mismatches
 from hw.config import HeadConfig
 from sim.device import SimDevice
 

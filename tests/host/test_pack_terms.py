@@ -5,12 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from host import tiles
+from host.checks.verify import golden_results
 from host.errors import UserError
-from host.image import Image
+from host.image import Image, tiles
+from host.jobs.parameters import prepare_vectors
 from host.pack import PackOptions, pack
-from host.parameters import prepare_vectors
-from host.verify import golden_results
 from sim import golden
 
 from .model_files import q4_0, q8_0, random_matrix, write_gguf, write_model

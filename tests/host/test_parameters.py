@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from host.errors import UserError
-from host.logsumexp import scale_arguments
-from host.parameters import check_temperature, prepare_vectors
+from host.jobs.logsumexp import scale_arguments
+from host.jobs.parameters import check_temperature, prepare_vectors
 
 LARGEST = 2**32 - 1
 RNG = np.random.default_rng(6)

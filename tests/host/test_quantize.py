@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from host.head_source import IntegerForm
-from host.quantize import (
+from host.image.quantize import (
     ExactScales,
     Quantiser,
     quantise_bias,
@@ -10,6 +9,7 @@ from host.quantize import (
     round_weights,
     why_not_exact,
 )
+from host.sources.head import IntegerForm
 from hw.config import HeadConfig
 
 FORMATS = [

@@ -6,12 +6,12 @@ import json
 import numpy as np
 import pytest
 
+from host.checks.verify import golden_results, mismatches
 from host.demo import model_file
 from host.driver import Head
-from host.hidden import quantise_hidden
+from host.jobs.hidden import quantise_hidden
+from host.jobs.parameters import prepare_vectors
 from host.pack import PackOptions, pack
-from host.parameters import prepare_vectors
-from host.verify import golden_results, mismatches
 from hw.config import HeadConfig
 from sim.device import SimDevice
 from tests.host import smollm2

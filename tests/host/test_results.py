@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from host.result_block import parse_results, result_bytes, trailer_bytes, trailer_offset
+from host.jobs.result_block import parse_results, result_bytes, trailer_bytes, trailer_offset
 from hw.config import HeadConfig
 from hw.counters import CHANNEL_COUNTERS, JOB_COUNTERS, counter_names
 

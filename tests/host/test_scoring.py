@@ -5,7 +5,7 @@ import pytest
 
 from host.errors import UserError
 from host.image import save_image
-from host.parameters import prepare_vectors
+from host.jobs.parameters import prepare_vectors
 from host.scoring import score_ids
 from hw.config import WHOLE_ROW, HeadConfig
 from sim import golden

@@ -7,7 +7,7 @@ import os
 import numpy as np
 import pytest
 
-from host import check
+from host.checks import check
 from host.commands import simulate
 from host.masks import pack_mask
 from host.results import COUNTER_NAMES

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from host import check
+from host.checks import check
 from host.commands import simulate
 from host.masks import pack_mask
 from tests.host.fake_device import FakeDevice

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from host import first_job, timeline_plot
 from host.commands import simulate
+from host.reports import first_job, timeline_plot
 from sim import toolchain
 from sim.errors import ToolError
 

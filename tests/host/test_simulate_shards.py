@@ -9,7 +9,7 @@ import pytest
 
 from host.commands import simulate
 from host.masks import pack_mask
-from host.options import config_for_image
+from host.options.hardware import config_for_image
 from hw.status import Status
 from tests.host.fake_device import FakeDevice
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from host.errors import UserError
-from host.sources import open_source
+from host.sources.open import open_source
 
 from .model_files import random_matrix
 

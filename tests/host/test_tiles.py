@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from host.tiles import (
+from host.image.tiles import (
     decode_rows,
     decode_terms,
     encode_rows,

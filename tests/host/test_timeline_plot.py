@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from host import timeline_plot
 from host.errors import UsageError, UserError
-from host.timeline_plot import MOST_BARS, PortTimeline, draw, edge_cycles, save
+from host.reports import timeline_plot
+from host.reports.timeline_plot import MOST_BARS, PortTimeline, draw, edge_cycles, save
 from sim.memory.recording import CLASSES, EDGE_CLOCKS, EVENTS, Recording
 
 DATA, REFUSED, WAITING, UNREQUESTED = range(4)

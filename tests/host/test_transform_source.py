@@ -9,7 +9,7 @@ from host.errors import UserError
 from host.image import Image
 from host.pack import PackOptions, pack
 from host.sampling import LogitTransform
-from host.sources import open_source
+from host.sources.open import open_source
 
 from .command_line import assert_one_line, without_progress
 from .model_files import random_matrix, write_gguf, write_model

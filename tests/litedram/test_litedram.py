@@ -8,10 +8,10 @@ import asyncio
 import numpy as np
 import pytest
 
+from host.checks.verify import golden_results, mismatches
 from host.device import Device
 from host.driver import Head
 from host.image import save_image
-from host.verify import golden_results, mismatches
 from hw.config import HeadConfig
 from hw.register_map import OFFSETS
 from tests.cosim import jobs

@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 import numpy as np
 import pytest
 
+from host.checks.verify import golden_results, mismatches
 from host.cli import main
 from host.device import Device, DeviceError
 from host.devices.litex import open_litex
@@ -15,7 +16,6 @@ from host.driver import Head
 from host.errors import UserError
 from host.image import save_image
 from host.litex.levelling import Setting
-from host.verify import golden_results, mismatches
 from hw.config import HeadConfig
 from tests.litex.bandwidth import LEAST_BANDWIDTH, read_bandwidth
 from tests.litex.server import CommUART, CommUDP, served

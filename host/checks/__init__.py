@@ -1,0 +1,1 @@
+"""What an accelerator returned, compared with the golden model."""

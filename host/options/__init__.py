@@ -1,0 +1,1 @@
+"""Options that commands share: the hardware, the memory, what is run."""

@@ -1,0 +1,1 @@
+"""What commands show of a run: figures, tables, JSON, pictures."""

@@ -1,0 +1,1 @@
+"""Where weights come from: one file a kind of model file."""
