@@ -104,13 +104,16 @@ def verdict(case: Case, found: Synthesis) -> tuple[str, bool]:
     return ", ".join(texts), all(met for _, met in checks)
 
 
-def place(name: str, seeds: int | None, baseline: dict, progress) -> tuple[dict, bool]:
-    """Place a case and print what it costs."""
-    case = CASES[name]
+def place(case: Case, seeds: int | None, progress) -> Synthesis:
+    """Place and route a case, with as many seeds as it has unless told."""
     runs = range(1, (seeds or case.seeds) + 1)
     target = Target(ECP5, speed=case.speed)
-    found = synthesise(case.config, target, block=case.block, seeds=runs, progress=progress)
-    figures = found.total.as_dict() | {"fmax_mhz": found.fmax_mhz}
+    return synthesise(case.config, target, block=case.block, seeds=runs, progress=progress)
+
+
+def show(name: str, found: Synthesis, committed: dict | None) -> bool:
+    """Print what a case costs; whether it is as required."""
+    case = CASES[name]
     clocks = ", ".join(f"{run.fmax_mhz:.1f}" for run in found.runs)
     required, passed = verdict(case, found)
     print(
@@ -125,8 +128,8 @@ def place(name: str, seeds: int | None, baseline: dict, progress) -> tuple[dict,
         print(f"  {found.lut4 / case.config.k:.1f} LUT4 an entry, of {case.config.k}")
     if required:
         print(f"  required: {required}")
-    if name in baseline:
-        was = ", ".join(f"{key} {value:,}" for key, value in baseline[name].items())
+    if committed:
+        was = ", ".join(f"{key} {value:,}" for key, value in committed.items())
         print(f"  committed: {was}")
     path = found.path
     print(
@@ -134,7 +137,12 @@ def place(name: str, seeds: int | None, baseline: dict, progress) -> tuple[dict,
         f"{' -> '.join(leg.block for leg in path.legs)} -> {path.end}",
         flush=True,
     )
-    return figures, passed
+    return passed
+
+
+def figures(found: Synthesis) -> dict:
+    """What is committed of a case."""
+    return found.total.as_dict() | {"fmax_mhz": found.fmax_mhz}
 
 
 def count_dsp(progress) -> tuple[dict, bool]:
@@ -188,7 +196,9 @@ def main() -> int:
             if name == DSP:
                 results[name], good = count_dsp(progress)
             else:
-                results[name], good = place(name, arguments.seeds, baseline, progress)
+                found = place(CASES[name], arguments.seeds, progress)
+                good = show(name, found, baseline.get(name))
+                results[name] = figures(found)
             passed &= good
             if arguments.write_baseline:
                 BASELINE.write_text(json.dumps(baseline | results, indent=2) + "\n")
