@@ -4,7 +4,6 @@ import argparse
 import ipaddress
 import json
 from dataclasses import asdict, replace
-from pathlib import Path
 
 from rich.table import Table
 
@@ -17,6 +16,7 @@ from host.errors import UsageError
 from host.files.output import check_folder, write_files
 from host.litex.build import BITSTREAMS, BOARD, SystemOptions, bitstream
 from host.litex.report import Report, read_report
+from host.options import paths
 from host.options.hardware import Purpose, add_hardware_options, hardware_config
 from hw.config import HeadConfig
 
@@ -39,7 +39,7 @@ _DEFAULTS = SystemOptions()
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--board", choices=BOARDS, required=True, help="board, see unembed boards")
     parser.add_argument(
-        "-o", "--out", type=Path, required=True, metavar="DIR", help="folder to write to"
+        "-o", "--out", type=paths.path, required=True, metavar="DIR", help="folder to write to"
     )
     parser.add_argument(
         "--bridge",

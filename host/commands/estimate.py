@@ -2,7 +2,6 @@
 
 import argparse
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 
 from rich.table import Table
 
@@ -10,6 +9,7 @@ from host.console import print_json, print_table
 from host.errors import UsageError
 from host.files.output import check_output
 from host.image import Image
+from host.options import paths
 from host.options.hardware import (
     RUN_FUNCTIONS,
     Purpose,
@@ -58,7 +58,7 @@ class Shape:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "image",
-        type=Path,
+        type=paths.path,
         nargs="?",
         metavar="IMAGE",
         help="image from unembed pack; or its size by --vocab and --dim",
@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--plot",
-        type=Path,
+        type=paths.path,
         metavar="FILE",
         help="draw the roofline, .png or .svg: lanes against memories, and which side binds",
     )

@@ -19,6 +19,7 @@ from host.files.arrays import load_array
 from host.files.output import check_folder
 from host.jobs.hidden import check_hidden
 from host.messages import say
+from host.options import paths
 from host.options.hardware import PARAMETERS, given_parameters
 from host.options.memory import (
     DEFAULT_CLOCK_MHZ,
@@ -42,13 +43,14 @@ LEAST = {"neighbours": 0, "limit": 1, "rows": 1, "workers": 1, "synth_points": 1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "head",
+        type=paths.name,
         metavar="HEAD",
         help="a model or image as for unembed pack, or V x d as 49152x576, with random weights",
     )
     parser.add_argument(
         "-o",
         "--out",
-        type=Path,
+        type=paths.path,
         metavar="DIR",
         help=f"write {CSV}, {REPORT} and the pictures in {FIGURES}/",
     )
@@ -67,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--hidden",
-        type=Path,
+        type=paths.path,
         metavar="FILE",
         help=".npy or .npz, float [N, d]: states on which every weight format is compared with the "
         "exact head, and that are simulated",
@@ -158,7 +160,7 @@ def _add_values(parser: argparse.ArgumentParser) -> None:
         )
     group.add_argument(
         "--config",
-        type=Path,
+        type=paths.path,
         metavar="FILE",
         help="single values by their names in HeadConfig, as for unembed generate; options "
         "override it",

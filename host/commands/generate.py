@@ -3,13 +3,13 @@
 import argparse
 from dataclasses import asdict
 from fractions import Fraction
-from pathlib import Path
 
 from host.boards.board import GENERIC, Board
 from host.boards.options import add_board_option, board_defaults, chosen_board
 from host.console import print_json, stages
 from host.errors import UsageError
 from host.files.output import check_folder, write_files
+from host.options import paths
 from host.options.hardware import OPTIONS, Purpose, add_hardware_options, hardware_config
 from host.options.memory import add_sizing_options, check_sizing_options
 from host.reports.read_buffer import read_buffer
@@ -23,7 +23,7 @@ HELP = "write the Verilog of an accelerator, its registers and the files of a bo
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "-o", "--out", type=Path, required=True, metavar="DIR", help="folder to write to"
+        "-o", "--out", type=paths.path, required=True, metavar="DIR", help="folder to write to"
     )
     add_board_option(parser, GENERIC)
     parser.add_argument(

@@ -1,20 +1,20 @@
 """`unembed inspect`: what an image holds."""
 
 import argparse
-from pathlib import Path
 
 from rich.table import Table
 
 from host.console import print_json, print_table
 from host.image import Image
 from host.image.summary import describe
+from host.options import paths
 
 NAME = "inspect"
 HELP = "verify an image and show its parameters, source, sizes and layout"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("image", type=Path, metavar="IMAGE", help="image from unembed pack")
+    parser.add_argument("image", type=paths.path, metavar="IMAGE", help="image from unembed pack")
     parser.add_argument("--json", action="store_true", help="all of it as JSON")
 
 

@@ -3,9 +3,9 @@
 import argparse
 import dataclasses
 import re
-from pathlib import Path
 
 from host.console import print_json, stages
+from host.options import paths
 from host.options.hardware import Purpose, add_hardware_options, pack_options
 from host.pack import pack
 
@@ -24,12 +24,12 @@ def _row_range(text: str) -> tuple[int, int | None]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
-        type=Path,
+        type=paths.path,
         metavar="MODEL",
         help=".gguf, .safetensors, .npy or .npz file, or a model folder",
     )
     parser.add_argument(
-        "-o", "--out", type=Path, required=True, metavar="FILE", help="the image to write"
+        "-o", "--out", type=paths.path, required=True, metavar="FILE", help="the image to write"
     )
     parser.add_argument(
         "--keep-rows", action="store_true", help="keep rows past the tokenizer's vocabulary"

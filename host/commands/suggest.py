@@ -18,6 +18,7 @@ from host.explore.store import version
 from host.explore.suggest import MORE, RESOURCES, Suggestion, suggest
 from host.explore.values import integers, weight_widths
 from host.messages import say
+from host.options import paths
 from host.options.memory import clock_mhz
 from host.synth.target import ECP5, Target
 
@@ -31,6 +32,7 @@ FOLDER = "hardware"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "head",
+        type=paths.name,
         metavar="HEAD",
         help="a model or image as for unembed pack, or V x d as 49152x576, with random weights",
     )

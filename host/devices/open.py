@@ -16,6 +16,7 @@ from host.devices.register_page import PAGE_BYTES, RegisterPage
 from host.devices.uio import UioRegisters
 from host.devices.upload import no_progress
 from host.errors import UsageError
+from host.options import paths
 from host.options.memory import clock_mhz
 
 UIO, MEM, LITEX = "uio", "mem", "litex"
@@ -52,6 +53,7 @@ def add_device_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--device",
+        type=paths.name,
         action="append",
         required=True,
         metavar="SPEC",
@@ -60,6 +62,7 @@ def add_device_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--dma-buffer",
+        type=paths.name,
         action="append",
         default=[],
         metavar="NAME",
@@ -67,6 +70,7 @@ def add_device_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--csr",
+        type=paths.name,
         action="append",
         default=[],
         metavar="FILE",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from host.errors import UsageError
+from host.options import paths
 from host.options.memory import clock_hz, memory_model
 from host.pack import PackOptions
 from hw.config import (
@@ -213,7 +214,7 @@ def add_hardware_options(parser: argparse.ArgumentParser, purpose: Purpose) -> N
             )
     group.add_argument(
         "--config",
-        type=Path,
+        type=paths.path,
         metavar="FILE",
         help="parameters by their names in HeadConfig: a TOML file with a table [hardware], or a "
         ".json file like the config.json that unembed generate writes; options override it",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from host.errors import UsageError, UserError
 from host.files.output import check_output
+from host.options import paths
 from hw.config import MAX_K
 
 DEFAULT_K = 64
@@ -24,13 +25,17 @@ def add_run_options(parser: argparse.ArgumentParser, image: str, k: str, functio
     """
     parser.add_argument(
         "images",
-        type=Path,
+        type=paths.path,
         nargs="+",
         metavar="IMAGE",
         help=f"image from unembed pack; or all shards of a vocabulary in their order, {image}",
     )
     parser.add_argument(
-        "--hidden", type=Path, required=True, metavar="FILE", help=".npy or .npz, float [N, d]"
+        "--hidden",
+        type=paths.path,
+        required=True,
+        metavar="FILE",
+        help=".npy or .npz, float [N, d]",
     )
     parser.add_argument(
         "--key", default="hidden", help="array of an .npz file (default %(default)s)"
@@ -45,7 +50,7 @@ def add_run_options(parser: argparse.ArgumentParser, image: str, k: str, functio
     parser.add_argument(
         "-o",
         "--out",
-        type=Path,
+        type=paths.path,
         metavar="FILE.npz",
         help="write ids, scores, logits, counters and what else was asked for; logits are those of "
         "the projection, and if the model scales or caps its own, model_logits are these",
@@ -53,7 +58,7 @@ def add_run_options(parser: argparse.ArgumentParser, image: str, k: str, functio
     parser.add_argument("--json", action="store_true", help="results as JSON")
     parser.add_argument(
         "--ids",
-        type=Path,
+        type=paths.path,
         metavar="FILE",
         help=".npy, integers [N, M], [1, M] for all states or [N], one for each: rows whose exact "
         "scores are wanted, which the host computes; with --logsumexp their log-probabilities as "
@@ -62,7 +67,7 @@ def add_run_options(parser: argparse.ArgumentParser, image: str, k: str, functio
     group = parser.add_argument_group("optional functions", functions)
     group.add_argument(
         "--mask",
-        type=Path,
+        type=paths.path,
         metavar="FILE",
         help=".npy, int32 [N, ceil(V/32)]: bit v %% 32 of word v // 32 is 1 where row v is allowed",
     )

