@@ -5,7 +5,7 @@ from dataclasses import asdict
 from fractions import Fraction
 
 from host.boards.board import ECP5, GENERIC_FILES, Board
-from host.boards.ecp5 import ecp5_files, nextpnr_options
+from host.boards.ecp5 import ecp5_files
 from host.boards.generic import core_file
 from host.boards.zynq import zynq_files
 from hw import register_docs, register_rdl, verilog
@@ -22,12 +22,15 @@ _VIVADO = f"""\
     toplevel: {MODULE}
 """
 
-_TRELLIS = f"""\
-  place:
-    flow: trellis
+# Place and route is of a design with pins of its own: the accelerator alone has more than a package.
+_YOSYS = f"""\
+  synth:
+    flow: generic
     flow_options:
-      nextpnr_options: [{{options}}]
-    filesets: [rtl, constraints]
+      tool: yosys
+      arch: ecp5
+      output_format: json
+    filesets: [rtl]
     toplevel: {MODULE}
 """
 
@@ -37,12 +40,7 @@ def _core(board: Board, family: str) -> str:
     if board.fpga is None:
         return core_file({}, "", has_vendor_blocks)
     if board.family == ECP5:
-        # More pins than the package has: out of context they end in the fabric. The default router
-        # takes long for that.
-        alone = ("--out-of-context", "--lpf-allow-unconstrained", "--router", "router2")
-        options = ", ".join((*nextpnr_options(board), *alone))
-        target = _TRELLIS.format(options=options)
-        return core_file({"unembed.lpf": "LPF"}, target, has_vendor_blocks)
+        return core_file({}, _YOSYS, has_vendor_blocks)
     target = _VIVADO.format(part=board.fpga.part)
     return core_file({"unembed.xdc": "xdc"}, target, has_vendor_blocks)
 

@@ -194,7 +194,7 @@ def test_fusesoc_lints_the_core_without_a_warning(folders, tmp_path, name):
     ("name", "target", "parts"),
     [
         ("kv260", "synth", ["xck26-sfvc784-2LV-c", "unembed.xdc"]),
-        ("ulx3s", "place", ["--85k --package CABGA381 --speed 6", "unembed.lpf"]),
+        ("ulx3s", "synth", ["synth_ecp5", "unembed.v"]),
     ],
 )
 def test_fusesoc_sets_up_the_tools_of_a_board(folders, tmp_path, name, target, parts):
