@@ -1,6 +1,7 @@
 """The command `unembed`: signals, warnings and exit codes around `host.command_line`."""
 
 import gc
+import os
 import signal
 import sys
 import threading
@@ -48,6 +49,10 @@ def _show_warning(message, category, filename, lineno, file=None, line=None) -> 
 
 def main(argv: list[str] | None = None) -> int:
     """Run a command line, `sys.argv` by default; the exit code, see `host.command_line`."""
+    for name in ("stdout", "stderr"):
+        # Closed by whoever started the command: nobody wants it, and nothing else may get it.
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     with warnings.catch_warnings(), _stoppable() as received:
         warnings.showwarning = _show_warning
         # Amaranth's hint to its users would come by the dozen for a design that is given up.

@@ -22,8 +22,8 @@ class StreamBuffer(_Buffer):
     """Two words in registers; `i.ready` and `o.valid` come from flip-flops.
 
     A word is on `o` a clock after its transfer on `i`, one a clock. `o.ready` reaches no more than
-    the four flip-flops that say which register is next: a late one costs nothing, however wide the
-    words are.
+    three flip-flops, which say what register is next and how many are full: a late one costs
+    nothing, however wide the words are.
 
     Parameters
     ----------

@@ -8,6 +8,7 @@ from hw.axi import read_master_members, write_master_members
 from hw.burst import segment_layout
 from hw.config import HeadConfig, log2
 from hw.datapath import DataPath
+from hw.header import term_names
 from hw.hidden import HiddenWrite
 from hw.logits import LogitsWriter
 from hw.logsumexp import EXPONENT_BITS, TOP_LAYOUT, accumulator_bits
@@ -253,9 +254,8 @@ class MemoryChannel(wiring.Component):
             m.d.comb += ranker.scores[slot].eq(datapath.scores[vector])
             if config.has_parameters:
                 m.d.comb += ranker.parameters[slot].eq(self.parameters_in[vector])
-        for built, name in ((config.bias, "bias"), (config.bound, "bound")):
-            if built:
-                connect(m, getattr(datapath, f"{name}{index}"), getattr(ranker, name))
+        for name in term_names(config):
+            connect(m, getattr(datapath, f"{name}{index}"), getattr(ranker, name))
         if config.all_logits:
             m.d.comb += ranker.write_logits.eq(self.write_logits)
 

@@ -133,8 +133,8 @@ class HeadConfig:
     max_burst : 1..256
         Largest AXI burst, beats; a burst holds at most 4096 bytes.
     outstanding_bytes : int, optional
-        Read data that may be under way or buffered, a power of two and at least one largest
-        burst. Default: 256 beats.
+        Read data that may be under way or buffered, a power of two, at least one largest burst
+        and 8 beats, at most 1 MiB. Default: 256 beats.
 
     Raises
     ------

@@ -50,7 +50,8 @@ class JobControl(wiring.Component):
     plan : In(ArrayLayout of PlanLayout)
         Of each channel.
     hidden_ready, plan_ready : In
-        `hidden_beats` is right; all of the plan is. Low from the clock after `start_plan` on.
+        `hidden_beats` is right, only looked at with a batch of two or more; all of the plan is. Low
+        from the clock after `start_plan` on, the first only where it has to be computed.
     read0... : Out(stream)
         Memory segments for the reader of each channel. Channel 0 reads the hidden vectors.
     mask_read0... : Out(stream), mask_enable : Out

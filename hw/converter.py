@@ -43,7 +43,8 @@ class WidthConverter(wiring.Component):
     TypeError
         A width is not an integer.
     ValueError
-        The ratio of the widths is no power of two, or `tells_ready` is not for them.
+        A width is below 1, their ratio is no power of two, or `with_first` or `tells_ready` is not
+        for them.
     """
 
     def __init__(
@@ -63,6 +64,8 @@ class WidthConverter(wiring.Component):
             )
         if tells_ready and (with_first or in_bits <= out_bits):
             raise ValueError("tells_ready is for narrowing without with_first")
+        if with_first and in_bits <= out_bits:
+            raise ValueError("with_first is for narrowing")
         self.in_bits = in_bits
         self.out_bits = out_bits
         self.with_first = with_first

@@ -104,9 +104,11 @@ COUNTER_BITS = 64
 CYCLE_BITS = 48
 """Width of the counters of clocks and of read beats: 13 days at 250 MHz."""
 
-WRITE_BEAT_BITS = 32
+LEAST_WRITE_BEAT_BITS = 32
+"""Width of the counter of written beats, unless all scores of the largest job are more."""
 
 SPLIT_BITS = 16
+"""Bits of a counter that are added in one clock."""
 
 INSERTION_CLOCKS = 16
 """Clocks after a job was accepted: by then all insertions of the one before are counted, and none
@@ -196,6 +198,16 @@ def write_ports(config: HeadConfig) -> int:
     return config.channels if config.all_logits else 1
 
 
+def write_beat_bits(config: HeadConfig) -> int:
+    """Width of the counter of written beats.
+
+    A score has 8 bytes; the ends of chunks that are not full, and the results, are less than that
+    once more.
+    """
+    scores = config.all_logits * config.max_rows * config.batch
+    return max(LEAST_WRITE_BEAT_BITS, (2 * 8 * scores // config.bus_bytes).bit_length())
+
+
 def total(terms: list[Value]) -> Value:
     """Sum of unsigned `terms`, as a balanced tree without registers."""
     while len(terms) > 1:
@@ -213,7 +225,7 @@ class Counters(wiring.Component):
 
     Everything is registered once before it is counted: a clock shows in `counters` two edges
     later, so the counts are final from two edges after that of `end`; rows and insertions of
-    several rankers, which are added up first, from three.
+    several channels, which are added up first, from three.
 
     Parameters
     ----------
@@ -284,7 +296,7 @@ class Counters(wiring.Component):
         late = {
             "cycles": (CYCLE_BITS, [Const(1)]),
             "insertions": (row_bits, insertions),
-            "bytes_written": (WRITE_BEAT_BITS, [written]),
+            "bytes_written": (write_beat_bits(config), [written]),
         }
 
         def streamed(running):

@@ -5,9 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from hw.attributes import KEPT
-from hw.ram import BlockRAM
-
-MEMORIES = ("block", "auto")
+from hw.ram import MEMORIES, BlockRAM
 
 
 class StreamFIFO(wiring.Component):

@@ -23,13 +23,14 @@ LOGITS_BEATS = 16
 
 @dataclass(frozen=True)
 class BitPosition:
-    """A field of an image: its least significant bit."""
+    """A field in a channel's image, mask or scores: its least significant bit."""
 
     byte: int
-    """Byte offset from the start of the channel's image."""
+    """Byte offset from the start of that range."""
     bit: int
-    """Bit in that byte, 0..7; not 0 only for weights of 4 bits."""
+    """Bit in that byte, 0..7; not 0 only for weights of 4 bits and for masks."""
     channel: int = 0
+    """Whose range it is."""
 
 
 @dataclass(frozen=True)

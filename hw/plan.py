@@ -149,9 +149,9 @@ class TilePlan(wiring.Component):
     """Computes the plan of a job for all channels with one divider and one multiplier, both serial.
 
     `state_beats` and `row_beats` are right two clocks after `start`. `hidden_beats` is right three
-    clocks after `start` and when `hidden_ready` is high, which it always is with a batch of one and
-    one channel; the `tiles` and `rows` of a channel are right with it if there are several, `rows`
-    at once if not. The rest is right when `ready` rises, at most `longest` clocks after `start`.
+    clocks after `start`, with a batch of two or more when `hidden_ready` is high as well; the
+    `tiles` and `rows` of a channel are right with it if there are several, `rows` at once if not.
+    The rest is right when `ready` rises, at most `longest` clocks after `start`.
     Memories take about as long to answer with the hidden state, and no header is looked at before.
 
     Parameters

@@ -25,12 +25,15 @@ def ram_style(width: int, depth: int) -> str:
     return "block" if worth else "distributed"
 
 
+MEMORIES = ("block", "auto")
+
+
 class BlockRAM(wiring.Component):
     """One write port, one read port, two clocks from address to data.
 
     The second clock is a register behind the memory: a block RAM alone takes most of a period to
     deliver its word. Each of the two has an enable; without it, it keeps its word. Reading an
-    address in the clock in which it is written gives an undefined word; no block here does that.
+    address in the clock in which it is written gives an undefined word; no block uses such a one.
 
     Parameters
     ----------
@@ -50,6 +53,11 @@ class BlockRAM(wiring.Component):
         into the output register.
     read_data : Out
         The word at `read_address` of two clocks ago.
+
+    Raises
+    ------
+    ValueError
+        A parameter is out of its range.
     """
 
     LATENCY = 2
@@ -57,6 +65,8 @@ class BlockRAM(wiring.Component):
     def __init__(self, width: int, depth: int, memory: str = "block"):
         if width < 1 or depth < 1:
             raise ValueError(f"width and depth must be at least 1, got {width} and {depth}")
+        if memory not in MEMORIES:
+            raise ValueError(f"memory must be one of {', '.join(MEMORIES)}, got {memory!r}")
         self.width = width
         self.depth = depth
         self.style = "block" if memory == "block" else ram_style(width, depth)
@@ -77,7 +87,7 @@ class BlockRAM(wiring.Component):
         if is_ecp5(platform) and self.style == "block" and self.depth <= max(_DP16KD_SHAPES):
             self._add_dp16kd(m)
             return m
-        # `no_rw_check`: no bypass is needed for the collision that the docstring rules out.
+        # `no_rw_check`: no bypass is needed: no word is used that is read while it is written.
         attrs = {"no_rw_check": 1, "ram_style": self.style}
         m.submodules.storage = storage = memory.Memory(
             shape=unsigned(self.width), depth=max(2, self.depth), init=[], attrs=attrs

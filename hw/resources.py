@@ -76,7 +76,7 @@ def _kind(path: tuple[str, ...]) -> str:
     """What a multiplier is for, by the names of the blocks around it."""
     if "farm" in path:
         return "scale" if "scale_product" in path else "dot"
-    if any(name.startswith(("logsumexp", "merger")) for name in path):
+    if any(name.startswith("logsumexp") for name in path):
         return "logsumexp"
     return "terms"
 

@@ -60,7 +60,8 @@ class ScaleBuffer(wiring.Component):
         word_bits = scale_word_bits(config)
         cuts = words_per_beat(config) > 1
         with_first = cuts and scales_begin_anywhere(config)
-        # The enables of RAMs that lie far apart, but for `with_first` known a clock ahead.
+        # `ready` enables RAMs that lie far apart, so it is told a clock ahead; a converter with
+        # `with_first` cannot be told.
         tells_ready = cuts and not with_first
         m.submodules.converter = converter = WidthConverter(
             config.bus_bits, word_bits, with_first=with_first, tells_ready=tells_ready

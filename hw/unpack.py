@@ -325,7 +325,8 @@ class Unpacker(wiring.Component):
             Signal(range(config.terms * config.tile_rows + 1), name=f"{name}_end")
             for name in term_names(config)
         ]
-        # Whether a section has a part in the beat comes from a flip-flop: `ready` depends on it.
+        # Whether a section has a part in the beat comes from a flip-flop: it reaches the `valid` of
+        # its taker.
         parts = [Signal(name=f"{name}_part") for name in (*term_names(config), "scales")]
         m.d.comb += payload.scales.eq(parts[-1])
         for term, name in enumerate(term_names(config)):

@@ -18,7 +18,8 @@ REQUEST_CLOCKS = 2
 PASSAGE_CLOCKS = 1
 """From that clock to the one of that beat on the pins, if the beats before have gone."""
 LONGEST_BURST = {64: 16, 128: 16, 256: 8, 512: 8}
-"""Most beats of a burst by the width of the bus. Two are buffered; LUT RAM has 16 words."""
+"""Most beats of a burst by the width of the bus. Two are buffered: 16 words, as LUT RAM has, where
+the bus is wide, twice as many where it is narrow."""
 
 
 def longest_write_burst(config: HeadConfig) -> int:

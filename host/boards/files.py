@@ -22,7 +22,7 @@ _VIVADO = f"""\
     toplevel: {MODULE}
 """
 
-# Place and route is of a design with pins of its own: the accelerator alone has more than a package.
+# The accelerator alone has more pins than a package: place and route is of a design around it.
 _YOSYS = f"""\
   synth:
     flow: generic

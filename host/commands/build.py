@@ -89,8 +89,8 @@ def _system_options(arguments: argparse.Namespace) -> SystemOptions:
             expected=f"one of {listed}",
             found=arguments.clock_mhz,
         )
-    if arguments.seed < 0:
-        raise UsageError("--seed", "must not be negative", found=arguments.seed)
+    if not 0 <= arguments.seed < 2**32:
+        raise UsageError("--seed", "must be in 0..4294967295", found=arguments.seed)
     options = SystemOptions(
         bridge=arguments.bridge, clock_mhz=arguments.clock_mhz, seed=arguments.seed
     )
@@ -102,6 +102,10 @@ def _system_options(arguments: argparse.Namespace) -> SystemOptions:
         address = ipaddress.IPv4Address(arguments.ip)
     except ValueError:
         raise UsageError("--ip", "is no IPv4 address", found=arguments.ip) from None
+    if any(
+        (address.is_unspecified, address.is_loopback, address.is_multicast, address.is_reserved)
+    ):
+        raise UsageError("--ip", "is no address that a board can have", found=arguments.ip)
     return replace(options, ip_address=str(address))
 
 

@@ -28,6 +28,7 @@ from host.options.memory import (
     add_latency_option,
     check_swept_memories,
 )
+from host.synth.synthesis import MOST_SEEDS
 from host.synth.target import SYNTH_FAMILIES, Target
 from host.synth.tools import versions
 
@@ -211,6 +212,8 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
         if value is not None and value < least:
             option = "--" + name.replace("_", "-")
             raise UsageError(option, f"must be at least {least}", found=value)
+    if (arguments.seeds or 0) > MOST_SEEDS:
+        raise UsageError("--seeds", f"must be in 1..{MOST_SEEDS}", found=arguments.seeds)
     for name in ("synth_points", "seeds"):
         if getattr(arguments, name) is not None and arguments.synth is None:
             option = "--" + name.replace("_", "-")
@@ -280,8 +283,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.out is not None and sweep.outcomes:
             _write(arguments.out, sweep, progress)
     if not sweep.outcomes:
-        table.print_invalid(sweep)
-        raise UserError("explore", "no combination of the values makes hardware")
+        reason = next(iter(sweep.invalid))
+        raise UserError("explore", f"no combination of the values makes hardware: {reason}")
     if arguments.json:
         print_json(table.document(sweep))
     else:

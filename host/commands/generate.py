@@ -3,11 +3,12 @@
 import argparse
 from dataclasses import asdict
 from fractions import Fraction
+from pathlib import Path
 
-from host.boards.board import GENERIC, Board
+from host.boards.board import BOARDS, GENERIC, Board, board
 from host.boards.options import add_board_option, board_defaults, chosen_board
 from host.console import print_json, stages
-from host.errors import UsageError
+from host.errors import UsageError, UserError
 from host.files.output import check_folder, write_files
 from host.options import paths
 from host.options.hardware import OPTIONS, Purpose, add_hardware_options, hardware_config
@@ -89,43 +90,56 @@ def generated_files(
         raise UsageError(where, str(error)) from None
 
 
+def _check_others(folder: Path, chosen: Board) -> None:
+    """Raise UserError if a folder has files that would go on describing another board's design."""
+    others = {file for name in BOARDS for file in board(name).file_names}
+    left = sorted(name for name in others - set(chosen.file_names) if (folder / name).exists())
+    if left:
+        raise UserError(
+            folder,
+            "has files of another board: remove them, or choose another folder",
+            found=", ".join(left),
+        )
+
+
 def run(arguments: argparse.Namespace) -> int:
-    board = chosen_board(arguments)
-    family = verilog_family(arguments, board)
-    check_sizing_options(arguments, with_clock=board.clock is not None)
-    if arguments.clock_mhz is None and board.clock is not None:
-        arguments.clock_mhz = Fraction(board.clock.mhz)
-    board_defaults(arguments, board)
+    chosen = chosen_board(arguments)
+    family = verilog_family(arguments, chosen)
+    check_sizing_options(arguments, with_clock=chosen.clock is not None)
+    if arguments.clock_mhz is None and chosen.clock is not None:
+        arguments.clock_mhz = Fraction(chosen.clock.mhz)
+    board_defaults(arguments, chosen)
     config = hardware_config(arguments)
-    check_folder(arguments.out, board.file_names)
+    check_folder(arguments.out, chosen.file_names)
+    _check_others(arguments.out, chosen)
     buffer = read_buffer(arguments, config) if arguments.memory is not None else None
     if buffer is not None:
         buffer.warn()
     with stages() as progress:
-        if board.fpga is not None:
-            progress(f"checking that it fits {board.name}", 0, 1)
+        if chosen.fpga is not None:
+            progress(f"checking that it fits {chosen.name}", 0, 1)
             from host.boards.fit import check_fit
 
-            check_fit(board, config)
+            check_fit(chosen, config)
         progress("generating Verilog", 0, 1)
-        files = generated_files(board, config, family, arguments.clock_mhz)
+        files = generated_files(chosen, config, family, arguments.clock_mhz)
         write_files(arguments.out, files)
         progress("generating Verilog", 1, 1)
-    paths = [arguments.out / name for name in files]
+    written = [arguments.out / name for name in files]
     if arguments.json:
-        report = {"board": board.name, "family": family}
-        report |= {"files": list(map(str, paths)), "config": asdict(config)}
-        if board.clock is not None:
+        report = {"board": chosen.name, "family": family}
+        report |= {"files": list(map(str, written)), "config": asdict(config)}
+        if chosen.clock is not None:
             report["clock_mhz"] = float(arguments.clock_mhz)
         if buffer is not None:
             report["read_buffer"] = buffer.as_dict()
         print_json(report)
         return 0
     print(summary(config))
-    if board.clock is not None:
-        print(f"for {board.title} at {float(arguments.clock_mhz):g} MHz")
+    if chosen.clock is not None:
+        print(f"for {chosen.title} at {float(arguments.clock_mhz):g} MHz")
     if buffer is not None:
         print(buffer.line())
-    for path in paths:
+    for path in written:
         print(path)
     return 0

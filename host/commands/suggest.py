@@ -21,6 +21,7 @@ from host.messages import say
 from host.options import paths
 from host.options.memory import clock_mhz
 from host.synth.target import ECP5, Target
+from hw.config import MAX_BATCH, MAX_K, WEIGHT_BITS
 
 NAME = "suggest"
 HELP = "find the best configuration for a head on a board, and say what binds it"
@@ -76,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     head = SweptHead.named(arguments.head)
     mhz = arguments.clock_mhz or Fraction(chosen.clock.mhz)
     values = {"k": (arguments.k,), "batch": arguments.batch}
+    _check(arguments)
     if arguments.weights is not None:
         if head.packed:
             raise UsageError("--weights", f"are those of {head.path}: give the model instead")
@@ -99,6 +101,24 @@ def run(arguments: argparse.Namespace) -> int:
         say("failed", f"{simulated.mismatches} results are unlike the golden model's")
         return 1
     return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for values that no board can have."""
+    for name, given, possible in (
+        ("-k", (arguments.k,), range(1, MAX_K + 1)),
+        ("--batch", arguments.batch, range(1, MAX_BATCH + 1)),
+        ("--weights", arguments.weights or (), WEIGHT_BITS),
+    ):
+        for value in given:
+            if value not in possible:
+                one = (
+                    f"must be in 1..{possible[-1]}"
+                    if isinstance(possible, range)
+                    else f"must be of {', '.join(f'int{bits}' for bits in possible)}"
+                )
+                found = value if isinstance(possible, range) else f"int{value}"
+                raise UsageError(name, one, found=found)
 
 
 def _target(chosen: Board) -> Target:

@@ -42,7 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seeds", type=int, metavar="N", help="runs, of whose clocks the median counts (default 1)"
     )
     group.add_argument(
-        "--speed", type=int, choices=SPEEDS, help="speed grade (default 6, or the board's)"
+        "--speed",
+        type=int,
+        choices=SPEEDS,
+        help="speed grade (default 6, or the only one, or the board's)",
     )
     group.add_argument(
         "--device",

@@ -1,6 +1,7 @@
 """Devices as command-line options: which hardware runs, where its memory is, and its clock."""
 
 import argparse
+import re
 from contextlib import ExitStack
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,6 +24,7 @@ UIO, MEM, LITEX = "uio", "mem", "litex"
 
 FORMS = f"{UIO}:NAME, {MEM}:ADDRESS or {LITEX}:HOST[:PORT]"
 
+PORT = re.compile("[0-9]{1,5}")
 COMPANIONS = {UIO: "--dma-buffer", MEM: "--dma-buffer", LITEX: "--csr"}
 """The option that a kind of device comes with."""
 
@@ -104,7 +106,7 @@ def device_specs(arguments: argparse.Namespace, images: int) -> list[DeviceSpec]
         )
     given = {"--dma-buffer": list(arguments.dma_buffer), "--csr": list(arguments.csr)}
     clock_hz = _clock_hz(arguments)
-    specs = []
+    specs, servers = [], set()
     for text in arguments.device:
         kind, colon, where = text.partition(":")
         if kind not in COMPANIONS or not colon or not where:
@@ -112,7 +114,12 @@ def device_specs(arguments: argparse.Namespace, images: int) -> list[DeviceSpec]
         if kind == MEM:
             _address(where)
         if kind == LITEX:
-            _server(where)
+            server = _server(where)
+            if server in servers:
+                raise UsageError(
+                    "--device", "is there twice; an image has a system of its own", found=text
+                )
+            servers.add(server)
         companion = COMPANIONS[kind]
         if not given[companion]:
             raise UsageError(companion, f"is needed for --device {text}")
@@ -160,7 +167,7 @@ def _server(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon:
         host, port = text, str(LITEX_PORT)
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+    if not host or not PORT.fullmatch(port) or not 0 < int(port) < 1 << 16:
         raise UsageError(
             "--device", "is no address", expected=f"{LITEX}:HOST[:PORT]", found=f"{LITEX}:{text}"
         )

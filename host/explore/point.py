@@ -57,6 +57,8 @@ class Point:
     def generate_command(self, folder: str, board: "Board | None" = None) -> str:
         """The command that writes this hardware to a folder, with the files of a board."""
         parts = ["unembed generate", *([f"--board {board.name}"] if board else [])]
+        if board is not None and self.clock_hz != board.clock.mhz * 10**6:
+            parts.append(f"--clock-mhz {Fraction(self.clock_hz) / 10**6}")
         said = {*NO_DEFAULT, *(board.defaults if board else ())}
         for field in fields(HeadConfig):
             value = getattr(self.config, field.name)

@@ -48,12 +48,11 @@ class Task(ABC):
         return f"{self.kind}-{digest([version(), repr(self)])}"
 
     def kept(self) -> object | None:
-        """The result, if it was computed before."""
+        """The result, if it was computed before and can be read."""
         try:
-            text = (cache_directory() / self.entry / FILE_NAME).read_text()
-        except FileNotFoundError:
+            return self._read(cache_directory() / self.entry)
+        except (FileNotFoundError, ValueError, TypeError):
             return None
-        return self.result(**json.loads(text))
 
     def keep(self, result: object) -> None:
         """Keep a result that was computed elsewhere."""
@@ -76,11 +75,13 @@ class Task(ABC):
             raise UserError(
                 "worker", "has another version of unembed", expected=wanted, found=version()
             )
-        self._entry(self.compute)
-        return self.kept()
+        return self._read(self._entry(self.compute))
 
-    def _entry(self, compute) -> None:
-        cached(
+    def _read(self, entry: Path) -> object:
+        return self.result(**json.loads((entry / FILE_NAME).read_text()))
+
+    def _entry(self, compute) -> Path:
+        return cached(
             self.entry,
             lambda folder: (folder / FILE_NAME).write_text(json.dumps(asdict(compute()))),
         )

@@ -5,7 +5,9 @@ here. What that client does not do by itself is done here: it answers zeros for 
 answered, and Etherbone's writes are datagrams that nobody acknowledges.
 """
 
+import csv
 import socket
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,8 +25,14 @@ BLOCK_WORDS = 32 * RECORD_WORDS
 TIMEOUT_S = 10.0
 """For an answer."""
 
+GREETING_S = 2.0
+"""For the line with which a server begins."""
+
 TRIES = 4
 """Times that writes are sent when they get lost."""
+
+FOREIGN_ANSWER = (AssertionError, AttributeError, IndexError, ValueError, struct.error)
+"""What LiteX's decoder of packets raises for what is none."""
 
 LINKS = "Comm"
 """What `litex_server` calls its links begins so."""
@@ -44,9 +52,15 @@ def _client_class():
         ) from None
 
     class Client(RemoteClient):
-        """A remote client that knows the link and does not take silence for zeros."""
+        """A remote client that knows the link, does not wait for ever or take silence for zeros."""
 
         link = ""
+
+        def open(self):
+            self.socket = socket.create_connection((self.host, self.port), TIMEOUT_S)
+            self.socket.settimeout(GREETING_S)
+            self._receive_server_info()
+            self.binded = True
 
         def _receive_server_info(self):
             info = self.socket.recv(128)
@@ -86,11 +100,11 @@ def connect(host: str, port: int, csr: Path) -> "Bridge":
         client = client_class(host=host, port=port, csr_csv=str(csr))
     except OSError as error:
         raise UserError(csr, f"cannot be read: {error.strerror}") from None
-    except (KeyError, ValueError, IndexError):
+    except (KeyError, ValueError, IndexError, csv.Error):
         raise UserError(csr, "is no register list of LiteX (csr.csv)") from None
     try:
         client.open()
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise DeviceError(f"{host}:{port}: no litex_server answers: {error}") from None
     client.socket.settimeout(TIMEOUT_S)
     # Without it a read that follows a write waits 40 ms for the acknowledgement of the write.
@@ -151,7 +165,10 @@ class Bridge:
             part = min(count - len(words), RECORD_WORDS)
             start = address + 4 * len(words)
             with self._link(f"read at {start:#x}"):
-                words += self._client.read(start, part)
+                found = self._client.read(start, part)
+                if len(found) != part:
+                    raise OSError(f"{len(found)} words came, {part} were asked for")
+            words += found
         return words
 
     def write_words(self, address: int, words: list[int]) -> None:
@@ -201,9 +218,14 @@ class Bridge:
         try:
             yield
         except OSError as error:
-            self._given_up = True
-            self.close()
-            raise DeviceError(f"{self.name}: {access}: {error}") from None
+            raise self._broken(access, error) from None
+        except FOREIGN_ANSWER:
+            raise self._broken(access, "the answer is none of a litex_server") from None
+
+    def _broken(self, access: str, reason: object) -> DeviceError:
+        self._given_up = True
+        self.close()
+        return DeviceError(f"{self.name}: {access}: {reason}")
 
     def _missing(self, words: int) -> int:
         """How many of the words sent since the last call got lost."""

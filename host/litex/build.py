@@ -134,6 +134,7 @@ def bitstream(config: HeadConfig, options: SystemOptions, progress: Progress = n
             json.dumps(asdict(options)),
             *versions,
             *fpga,
+            synthesis(BOARD),
             *(path.read_bytes() for path in (*GATEWARE, Path(__file__))),
         ]
     )
@@ -154,9 +155,9 @@ def bitstream(config: HeadConfig, options: SystemOptions, progress: Progress = n
 
 def _synthesise(tools: Tools, folder: Path, progress: Progress) -> None:
     progress("starting the tools, whose first start takes two minutes", 0, 1)
-    # The tools see only what is in the folder; LiteX writes absolute paths.
+    # The tools see no other folder below /tmp; LiteX writes absolute paths, links resolved.
     script = folder / f"{BOARD}.ys"
-    text = script.read_text().replace(f"{folder}/", "")
+    text = script.read_text().replace(f"{folder.resolve()}/", "")
     text, found = re.subn(rf"^synth_ecp5 .*-top {BOARD}$", synthesis(BOARD), text, flags=re.M)
     if found != 1:
         raise ToolError(f"LiteX's {script.name} has no command synth_ecp5 as expected")

@@ -288,7 +288,7 @@ def _read_parameters(path: Path) -> dict[str, object]:
             document = load(file)
     except OSError as error:
         raise UsageError(path, f"cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(path, f"is no {name} file: {error}") from None
     table = document if name == "JSON" else _hardware_table(path, document)
     if not isinstance(table, dict):

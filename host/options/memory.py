@@ -12,7 +12,7 @@ from sim.memory.model import DramTiming
 
 IDEAL = "ideal"
 DEFAULT_CLOCK_MHZ = 250
-HIGHEST_CLOCK_MHZ = 10**6
+LOWEST_CLOCK_MHZ, HIGHEST_CLOCK_MHZ = Fraction(1, 1000), 10**6
 DEFAULT_LATENCY = 40
 HIGHEST_LATENCY = 100_000
 DEFAULT_LATENCY_NS = 100.0
@@ -33,10 +33,10 @@ def clock_mhz(text: str) -> Fraction:
         value = Fraction(text)
     except (ValueError, ZeroDivisionError):
         value = Fraction(0)
-    if not 0 < value < HIGHEST_CLOCK_MHZ:
+    if not LOWEST_CLOCK_MHZ <= value < HIGHEST_CLOCK_MHZ:
         raise argparse.ArgumentTypeError(
-            f"must be a number above 0 and below {HIGHEST_CLOCK_MHZ}, such as 333.33 or 1000/3, "
-            f"got {text}"
+            f"must be a number from {float(LOWEST_CLOCK_MHZ)} to below {HIGHEST_CLOCK_MHZ}, "
+            f"such as 333.33 or 1000/3, got {text}"
         )
     return value
 

@@ -120,6 +120,8 @@ def _check_outputs(arguments: argparse.Namespace, paths: list[Path]) -> None:
         (arguments.hidden, "hidden states"),
         (arguments.mask, "mask"),
         (arguments.ids, "ids"),
+        (getattr(arguments, "config", None), "parameters"),
+        *((Path(csr), "register list") for csr in getattr(arguments, "csr", ())),
     ]
     for out in paths:
         for path, what in inputs:

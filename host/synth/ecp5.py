@@ -104,7 +104,7 @@ class Placement:
                 netlist = (folder / "netlist.json").read_bytes()
             (entry / "netlist.gz").write_bytes(gzip.compress(netlist, 1, mtime=0))
 
-        return cached(f"synthesis-{self.key}", build)
+        return cached(f"synthesis-{self.key}", build, self.tools.check_open)
 
     @property
     def _device(self) -> list[str]:
@@ -134,7 +134,7 @@ class Placement:
                 (entry / name).write_text(json.dumps(counts))
             (entry / "cells.json").write_text(json.dumps(list(_packed_cells(module["cells"]))))
 
-        return cached(f"packing-{key}", build)
+        return cached(f"packing-{key}", build, self.tools.check_open)
 
     def _write_netlist(self, folder: Path) -> None:
         packed = (self._synthesised / "netlist.gz").read_bytes()
@@ -199,7 +199,7 @@ class Placement:
                 (entry / "seconds").write_text(f"{time.monotonic() - start:.1f}")
                 (entry / "report.json").write_bytes((folder / "report.json").read_bytes())
 
-        entry = cached(f"placement-{key}", build)
+        entry = cached(f"placement-{key}", build, self.tools.check_open)
         seconds = float((entry / "seconds").read_text())
         return json.loads((entry / "report.json").read_text()), seconds
 

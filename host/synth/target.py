@@ -10,9 +10,16 @@ SYNTH_FAMILIES = (ECP5, SERIES7, ULTRASCALE_PLUS)
 SPEEDS = (6, 7, 8)
 """Speed grades of the ECP5, 8 the fastest."""
 
-# The smallest package that each size comes in has all of its logic; blocks in the register wrapper
-# need three pins.
-_PACKAGES = {"12k": "CABGA256", "25k": "CABGA256", "45k": "CABGA256", "85k": "CABGA756"}
+_SMALL = ("TQFP144", "CABGA256", "CSFBGA285", "CABGA381")
+_PACKAGES = {
+    "12k": _SMALL,
+    "25k": _SMALL,
+    "45k": (*_SMALL, "CABGA554"),
+    "85k": ("CSFBGA285", "CABGA381", "CABGA554", "CABGA756"),
+}
+"""Packages that nextpnr has each size in."""
+# All have the whole logic; blocks in the register wrapper need three pins.
+_DEFAULT_PACKAGES = {"12k": "CABGA256", "25k": "CABGA256", "45k": "CABGA256", "85k": "CABGA756"}
 _SERIES = ("", "um-", "um5g-")
 DEVICES = tuple(
     series + size for series in _SERIES for size in _PACKAGES if not (series and size == "12k")
@@ -24,7 +31,7 @@ DEFAULT_DEVICE = "85k"
 def default_package(device: str) -> str:
     """A package of an ECP5."""
     series, _, size = device.rpartition("-")
-    return "CABGA381" if series and size != "85k" else _PACKAGES[size]
+    return "CABGA381" if series and size != "85k" else _DEFAULT_PACKAGES[size]
 
 
 def part_name(device: str) -> str:
@@ -43,8 +50,8 @@ class Target:
         Of `SYNTH_FAMILIES`.
     device, package : str, optional
         Of an ECP5, as nextpnr names them; the largest by default.
-    speed : int
-        Its speed grade.
+    speed : int, optional
+        Its speed grade; 6 by default, or the only one.
 
     Raises
     ------
@@ -55,7 +62,7 @@ class Target:
     family: str
     device: str | None = None
     package: str | None = None
-    speed: int = 6
+    speed: int | None = None
 
     def __post_init__(self):
         if self.family not in SYNTH_FAMILIES:
@@ -70,6 +77,14 @@ class Target:
             raise ValueError(f"device must be one of {', '.join(DEVICES)}, got {self.device!r}")
         if self.package is None:
             object.__setattr__(self, "package", default_package(self.device))
+        packages = _PACKAGES[self.device.rpartition("-")[2]]
+        if self.package not in packages:
+            raise ValueError(
+                f"package must be one of {', '.join(packages)} with {self.device}, "
+                f"got {self.package!r}"
+            )
+        if self.speed is None:
+            object.__setattr__(self, "speed", 8 if self.device.startswith("um5g") else 6)
         if self.speed not in SPEEDS:
             raise ValueError(f"speed must be one of 6, 7, 8, got {self.speed}")
         if self.device.startswith("um5g") and self.speed != 8:

@@ -63,6 +63,11 @@ class Tools:
         for process in tuple(self._running):
             process.kill()
 
+    def check_open(self) -> None:
+        """Raise ToolError once it is closed: nothing is started or waited for any more."""
+        if self._closed:
+            raise ToolError("the run has ended")
+
     def run(
         self,
         tool: str,
@@ -70,7 +75,7 @@ class Tools:
         folder: Path,
         on_line: Callable[[str], None] = lambda line: None,
     ) -> list[str]:
-        """Run a tool in a folder; it sees only what is below. The lines that it printed.
+        """Run a tool in a folder; it sees no other below /tmp. The lines that it printed.
 
         Raises
         ------
@@ -78,8 +83,7 @@ class Tools:
             It is not installed, or failed; the message holds its first error.
         """
         version(NEXTPNR_ECP5 if tool == ECPPACK else tool)
-        if self._closed:
-            raise ToolError(f"{tool} was not started: the run has ended")
+        self.check_open()
         # The entry points of the packages, for the interpreter that runs this.
         program = [sys.executable, "-c", _START.format(entry=_ENTRIES[tool])]
         if tool == YOSYS:

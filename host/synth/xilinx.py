@@ -82,7 +82,7 @@ class XilinxNetlist:
                 netlist = (folder / "netlist.json").read_bytes()
             (entry / "netlist.gz").write_bytes(gzip.compress(netlist, 1, mtime=0))
 
-        entry = cached(f"synthesis-{key}", build)
+        entry = cached(f"synthesis-{key}", build, tools.check_open)
         document = json.loads(gzip.decompress((entry / "netlist.gz").read_bytes()))
         self.netlist = Netlist(document["modules"][top])
         self.soft_multipliers = (entry / "soft.txt").read_text().split()

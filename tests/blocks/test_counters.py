@@ -14,6 +14,7 @@ from hw.counters import (
     Counters,
     EventCounter,
     counter_names,
+    write_beat_bits,
     write_ports,
 )
 
@@ -473,3 +474,9 @@ def test_every_counter_has_a_name_of_its_own_and_a_definition():
     )
     docs = [doc for _, doc in (*JOB_COUNTERS, *CHANNEL_COUNTERS)]
     assert all(doc.endswith(".") and len(doc) > 40 for doc in docs)
+
+
+def test_a_job_that_writes_more_beats_than_32_bits_count_has_a_wider_counter():
+    assert write_beat_bits(HeadConfig()) == 32
+    large = HeadConfig(bus_bits=64, batch=16, max_rows=2**31 - 1, all_logits=True)
+    assert write_beat_bits(large) == 36

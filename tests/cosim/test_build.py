@@ -124,7 +124,7 @@ def test_a_failed_build_can_be_repeated(empty_cache):
         cached("thing", fails)
     assert entries(empty_cache) == []
     entry = cached("thing", lambda entry: (entry / "whole").touch())
-    assert [path.name for path in entry.iterdir()] == ["whole"]
+    assert [path.name for path in entry.glob("[!.]*")] == ["whole"]
 
 
 def test_the_division_of_the_parts_counts_in_a_digest():
@@ -139,3 +139,39 @@ def test_progress_is_reported_while_building(empty_cache):
     )
     assert len(stages) > 3
     assert all(0 <= done <= total for done, total in stages)
+
+
+def test_an_entry_with_a_file_cut_short_or_missing_is_built_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("UNEMBED_CACHE", str(tmp_path))
+
+    def build(folder):
+        (folder / "inner").mkdir()
+        (folder / "inner" / "file").write_text("whole")
+
+    for damage in (lambda file: file.write_text(""), lambda file: file.unlink()):
+        file = cached("thing", build) / "inner" / "file"
+        damage(file)
+        assert cached("thing", build) == file.parents[1]
+        assert file.read_text() == "whole"
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path, monkeypatch):
+    monkeypatch.setenv("UNEMBED_CACHE", str(tmp_path))
+    (tmp_path / ".thing-abc").mkdir(parents=True)
+    (tmp_path / ".thing2-abc").mkdir()
+    cached("thing", lambda folder: (folder / "file").touch())
+    assert {path.name for path in tmp_path.glob(".*")} == {".thing2-abc"}
+
+
+def test_waiting_for_another_process_can_be_given_up(tmp_path, monkeypatch):
+    monkeypatch.setenv("UNEMBED_CACHE", str(tmp_path))
+
+    def stop():
+        raise InterruptedError
+
+    def build(folder):
+        with pytest.raises(InterruptedError):
+            cached("thing", build, stop)
+        (folder / "file").touch()
+
+    assert (cached("thing", build) / "file").exists()

@@ -100,7 +100,7 @@ def test_a_full_disk_is_told_with_the_folder(run, tmp_path, built, monkeypatch):
             ("--board", "ecpix5", "--bridge", "ethernet", "--ip", "10.0.7"),
             "--ip: is no IPv4 address",
         ),
-        (("--board", "ecpix5", "--seed", "-1"), "--seed: must not be negative"),
+        (("--board", "ecpix5", "--seed", "-1"), "--seed: must be in 0..4294967295 (found -1)"),
         (("--board", "ecpix5", "--bus-bits", "512"), "--board ecpix5: has memory ports"),
     ],
 )

@@ -1,6 +1,9 @@
 """The command line: what it writes and prints, its exit codes, its one-line errors."""
 
 import json
+import shlex
+import subprocess
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -12,6 +15,8 @@ from host.commands import demo, simulate
 from host.options import paths
 
 from .command_line import DIM, ROWS, assert_one_line, without_progress
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_pack_and_inspect_agree(run, files):
@@ -282,3 +287,36 @@ def test_no_option_takes_a_path_without_looking_at_it():
     }
     assert [option for option, kind in types.items() if kind is Path] == []
     assert types["generate", "out"] is paths.path
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_closed_stream_gets_nothing_and_gives_nothing_to_the_other(closed):
+    command = f"{shlex.quote(sys.executable)} -m host.cli boards ulx3s --json {closed}"
+    done = subprocess.run(command, shell=True, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0
+    if closed == ">&-":
+        assert done.stdout == "" and "Traceback" not in done.stderr
+    else:
+        assert json.loads(done.stdout)["name"] == "ulx3s"
+
+
+def test_files_of_another_board_are_not_left_beside_a_design(run, tmp_path):
+    (tmp_path / "build.tcl").write_text("of the KV260")
+    code, _, err = run("generate", "-o", tmp_path, "--bus-bits", 64)
+    assert code == 1
+    assert_one_line(err, tmp_path, "has files of another board", "(found build.tcl)")
+    assert [path.name for path in tmp_path.iterdir()] == ["build.tcl"]
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (["-k", 0], "-k: must be in 1..256 (found 0)"),
+        (["--batch", "0,1"], "--batch: must be in 1..16 (found 0)"),
+        (["--weights", "int3,int8"], "int3"),
+    ],
+)
+def test_a_suggestion_needs_values_that_can_be(run, options, part):
+    code, out, err = run("suggest", "200x64", "--board", "ecpix5", "--no-simulate", *options)
+    assert (code, out) == (2, "")
+    assert_one_line(err, part)

@@ -47,7 +47,7 @@ def test_lists_and_ranges_of_powers_of_two_are_values(read, text, values):
         (integers, "16,,32", "got nothing"),
         (integers, "many", "must be integers between commas"),
         (memories, "sram", "must be of ideal, .*, got sram"),
-        (clocks_mhz, "-5", "must be a number above 0"),
+        (clocks_mhz, "-5", "must be a number from 0.001"),
         (BY_FIELD["group"], "48", "must be of 32, 64, 128, row, got 48"),
         (BY_FIELD["job_queue"], "true", "must be of no, yes"),
         (BY_FIELD["bus_bits"], "1024", "must be of 64, 128, 256, 512, got 1024"),

@@ -142,7 +142,7 @@ def test_options_of_a_pattern_shape_it(run):
         ([DDR4, "--pattern", "latency", "--outstanding", 2], ["--outstanding: is of no use"]),
         ([DDR4, "--memory-devices", 3], ["--memory-devices: must be a power of two"]),
         ([DDR4, "--memory-latency-ns", "inf"], ["--memory-latency-ns: must be in 0..100000"]),
-        ([DDR4, "--clock-mhz", 0], ["--clock-mhz: must be a number above 0"]),
+        ([DDR4, "--clock-mhz", 0], ["--clock-mhz: must be a number from 0.001"]),
         ([DDR4, "--ports", 3], ["--ports", "choose from"]),
     ],
 )

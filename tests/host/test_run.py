@@ -307,7 +307,11 @@ def test_a_job_that_hangs_is_an_error_with_the_status(run, files, board, monkeyp
             ["--device", "litex:board", "--csr", "csr.csv", "--board", "ecpix5"],
             ["--board: is of no use with litex, which tells the clock"],
         ),
-        ([*UIO, "--clock-mhz", 0], ["--clock-mhz: must be a number above 0"]),
+        (
+            ["--device", "litex:a:\u0661", "--csr", "csr.csv"],
+            ["--device: is no address (expected litex:HOST[:PORT], found litex:a:"],
+        ),
+        ([*UIO, "--clock-mhz", 0], ["--clock-mhz: must be a number from 0.001"]),
         ([*UIO, *CLOCK, "--board", "kv260"], ["not allowed with argument --clock-mhz"]),
         ([*UIO, "--board", "none"], ["--board: invalid choice: 'none'"]),
         ([], ["--device"]),
@@ -337,3 +341,20 @@ def test_no_input_is_overwritten(run, files, board):
     assert code == 1
     assert_one_line(err, "states.npz: would overwrite the hidden states")
     assert np.array_equal(np.load(files / "states.npz")["hidden"], HIDDEN)
+
+
+def test_the_register_list_is_not_overwritten(run, files):
+    csr = files / "csr.npz"
+    csr.write_text("csr_base,a,0,,\n")
+    options = ["--hidden", files / "states.npz", "--device", "litex:a", "--csr", csr, "-o", csr]
+    code, _, err = run("run", files / "head.safetensors", *options)
+    assert code == 1
+    assert_one_line(err, "csr.npz: would overwrite the register list")
+
+
+def test_a_system_is_not_taken_for_two_shards(run, files):
+    head = files / "head.safetensors"
+    litex = ["--device", "litex:a", "--csr", "a.csv", "--device", "litex:a:1234", "--csr", "b.csv"]
+    code, _, err = run("run", head, head, "--hidden", files / "states.npz", *litex)
+    assert code == 2
+    assert_one_line(err, "--device: is there twice", "found litex:a:1234")

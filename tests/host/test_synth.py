@@ -266,11 +266,17 @@ def test_targets_are_checked():
     assert all(
         Target(ECP5, device, speed=8).package == default_package(device) for device in DEVICES
     )
+    assert Target(ECP5, "um5g-25k").speed == 8
     for values, message in (
         ({"family": "ice40"}, "family must be one of ecp5, 7series, ultrascale+, got 'ice40'"),
         ({"family": ECP5, "device": "100k"}, "device must be one of 12k, .* got '100k'"),
+        ({"family": ECP5, "package": ""}, "package must be one of CSFBGA285, .* got ''"),
+        ({"family": ECP5, "device": "25k", "package": "CABGA756"}, "with 25k, got 'CABGA756'"),
         ({"family": ECP5, "speed": 5}, "speed must be one of 6, 7, 8, got 5"),
-        ({"family": ECP5, "device": "um5g-85k"}, "speed must be 8, the only grade of um5g-85k"),
+        (
+            {"family": ECP5, "device": "um5g-85k", "speed": 6},
+            "speed must be 8, the only grade of um5g-85k",
+        ),
     ):
         with pytest.raises(ValueError, match=message.replace("+", r"\+")):
             Target(**values)
