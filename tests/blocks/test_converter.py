@@ -129,6 +129,12 @@ def test_ready_is_only_told_ahead_where_it_is_used(widths, with_first):
         WidthConverter(*widths, with_first=with_first, tells_ready=True)
 
 
+@pytest.mark.parametrize("widths", [(8, 16), (8, 8)])
+def test_words_begin_inside_a_beat_only_where_beats_are_cut(widths):
+    with pytest.raises(ValueError, match="with_first is for narrowing"):
+        WidthConverter(*widths, with_first=True)
+
+
 def test_a_width_below_one_is_refused():
     with pytest.raises(ValueError, match="out_bits must be at least 1, got 0"):
         WidthConverter(8, 0)

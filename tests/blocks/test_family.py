@@ -29,6 +29,11 @@ def test_a_block_ram_of_any_depth_is_written_for_the_ecp5(depth):
     assert "DP16KD" in rtlil.convert(ram, ports=ports, platform=Family("ecp5"))
 
 
+def test_an_unknown_kind_of_memory_is_refused():
+    with pytest.raises(ValueError, match="memory must be one of block, auto, got 'lut'"):
+        BlockRAM(7, 16, "lut")
+
+
 PAIRS = {"int4": {"weight_bits": 4}, "int8": {"weight_bits": 8, "hidden_bits": 8, "batch": 2}}
 
 

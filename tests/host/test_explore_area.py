@@ -6,7 +6,7 @@ import pytest
 
 from host.explore.area import CONSTANTS, FAMILY, AreaTask, constants, lut4
 from host.explore.area_features import features
-from host.explore.store import version
+from host.explore.store import FILE_NAME, version
 from hw.config import HeadConfig
 from hw.resources import count
 
@@ -60,3 +60,14 @@ def test_other_constants_are_another_result(tmp_path, monkeypatch):
         constants.write_text(text)
         found.append(version.__wrapped__())
     assert found[0] != found[1]
+
+
+@pytest.mark.parametrize("text", [None, "", '{"other": 1}'])
+def test_a_damaged_result_is_computed_again(tmp_path, monkeypatch, text):
+    monkeypatch.setenv("UNEMBED_CACHE", str(tmp_path))
+    task = AreaTask(BASE)
+    found = task.run(version())
+    file = tmp_path / task.entry / FILE_NAME
+    file.unlink() if text is None else file.write_text(text)
+    assert task.kept() is None
+    assert task.run(version()) == found == task.kept()

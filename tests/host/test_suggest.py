@@ -74,6 +74,7 @@ def test_people_get_a_table_and_the_command(run):
     command = out.splitlines()[-1]
     parsed = build_parser().parse_args(shlex.split(command)[1:])
     assert parsed.board == "ecpix5" and parsed.hardware_k == 8
+    assert parsed.clock_mhz == 60
 
 
 def test_a_simulation_verifies_it(run, monkeypatch):
@@ -116,7 +117,7 @@ def test_the_memory_of_a_board_has_its_rate():
         (("suggest", "5x5"), ("--board",)),
         (("suggest", "5x5", "--board", "generic"), ("--board", "generic")),
         (("suggest", "9000000x4096", "--board", "ulx3s"), ("--board ulx3s", "too little memory")),
-        (("suggest", "5x5", "--board", "ulx3s", "-k", "0"), ("--board ulx3s", "k must be in")),
+        (("suggest", "5x5", "--board", "ulx3s", "-k", "0"), ("-k: must be in 1..256", "found 0")),
     ],
 )
 def test_what_cannot_be_suggested_is_told_in_a_line(run, arguments, parts):
