@@ -4,6 +4,7 @@ import importlib.metadata
 import shutil
 from pathlib import Path
 
+from hw import verilog
 from hw.config import BUS_BITS, CHANNELS, HeadConfig
 from sim import toolchain
 from sim.cache import cached, digest
@@ -68,9 +69,6 @@ def accelerator_verilog(config: HeadConfig, progress: Progress = no_progress) ->
     )
 
     def build(entry):
-        # Amaranth takes half a second to import, which a cached simulator need not wait for.
-        from hw import verilog
-
         progress("generating Verilog", 0, 1)
         (entry / "unembed.v").write_text(verilog.generate(config))
 

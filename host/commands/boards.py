@@ -1,16 +1,13 @@
 """`unembed boards`: the boards, their facts with sources, and the largest heads that fit."""
 
 import argparse
-from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from host.boards.board import BOARDS, Board, board
+from host.boards.fit import FormatFit, board_fit
 from host.boards.heads import HEADS, ROWS
 from host.console import print_json, print_table, stages
-
-if TYPE_CHECKING:
-    from host.boards.fit import FormatFit
 
 NAME = "boards"
 HELP = "list the boards with clock, memory and the largest heads that fit"
@@ -23,9 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="all of it as JSON")
 
 
-def _fits(boards: list[Board]) -> dict[str, tuple["FormatFit", ...]]:
-    from host.boards.fit import board_fit  # Amaranth takes a while to load
-
+def _fits(boards: list[Board]) -> dict[str, tuple[FormatFit, ...]]:
     fits = {}
     with stages() as progress:
         for index, one in enumerate(boards):
@@ -35,7 +30,7 @@ def _fits(boards: list[Board]) -> dict[str, tuple["FormatFit", ...]]:
     return fits
 
 
-def _fit_document(fit: "FormatFit") -> dict[str, object]:
+def _fit_document(fit: FormatFit) -> dict[str, object]:
     return {
         "rows": fit.rows,
         "dim": fit.dim,
@@ -43,7 +38,7 @@ def _fit_document(fit: "FormatFit") -> dict[str, object]:
     }
 
 
-def document(one: Board, fits: tuple["FormatFit", ...]) -> dict[str, object]:
+def document(one: Board, fits: tuple[FormatFit, ...]) -> dict[str, object]:
     """A board as JSON has it."""
     facts = {}
     for fact in one.facts:
@@ -66,7 +61,7 @@ def _size(count: int) -> str:
     return f"{count:,} bytes"
 
 
-def _list(boards: list[Board], fits: dict[str, tuple["FormatFit", ...]]) -> None:
+def _list(boards: list[Board], fits: dict[str, tuple[FormatFit, ...]]) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("board", "FPGA"):
         table.add_column(name)
@@ -92,7 +87,7 @@ def _list(boards: list[Board], fits: dict[str, tuple["FormatFit", ...]]) -> None
     print(f"largest d: widest head of {ROWS:,} rows that fits, groups of 32")
 
 
-def _show(one: Board, fits: tuple["FormatFit", ...]) -> None:
+def _show(one: Board, fits: tuple[FormatFit, ...]) -> None:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold")
     table.add_column()
@@ -111,7 +106,7 @@ def _show(one: Board, fits: tuple["FormatFit", ...]) -> None:
         _show_heads(one, fits)
 
 
-def _show_heads(one: Board, fits: tuple["FormatFit", ...]) -> None:
+def _show_heads(one: Board, fits: tuple[FormatFit, ...]) -> None:
     """The bytes of each known head where it fits, and the widest head of a usual vocabulary."""
     from host.boards.fit import board_config
 

@@ -6,6 +6,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from host.boards.board import BOARDS, GENERIC, Board, board
+from host.boards.files import board_files
+from host.boards.fit import check_fit
 from host.boards.options import add_board_option, board_defaults, chosen_board
 from host.console import print_json, stages
 from host.errors import UsageError, UserError
@@ -81,8 +83,6 @@ def generated_files(
     UsageError
         The blocks of the family cannot do what the configuration asks of them.
     """
-    from host.boards.files import board_files  # Amaranth takes a while to load
-
     try:
         return board_files(board, config, family, clock_mhz)
     except ValueError as error:
@@ -118,8 +118,6 @@ def run(arguments: argparse.Namespace) -> int:
     with stages() as progress:
         if chosen.fpga is not None:
             progress(f"checking that it fits {chosen.name}", 0, 1)
-            from host.boards.fit import check_fit
-
             check_fit(chosen, config)
         progress("generating Verilog", 0, 1)
         files = generated_files(chosen, config, family, arguments.clock_mhz)

@@ -13,6 +13,7 @@ from host.boards.ecp5 import nextpnr_options
 from host.synth.ecp5 import PLACER, synthesis
 from host.synth.phases import PlacementPhase, SynthesisPhase
 from host.synth.tools import ECPPACK, NEXTPNR_ECP5, YOSYS, Tools, version
+from hw import verilog
 from hw.config import HeadConfig
 from sim.build import Progress, no_progress
 from sim.cache import cached, digest
@@ -123,9 +124,6 @@ def bitstream(config: HeadConfig, options: SystemOptions, progress: Progress = n
     """
     versions = (litex_versions(), version(YOSYS), version(NEXTPNR_ECP5))
     fpga = [*nextpnr_options(board(BOARD)), *PLACER]
-    # Amaranth takes half a second to import, which a cached bitstream need not wait for.
-    from hw import verilog
-
     progress("generating Verilog", 0, 1)
     text = verilog.generate(config, family="ecp5")
     key = digest(

@@ -27,7 +27,7 @@ class Block:
     ----------
     what : str
     module, component : str
-        Of `hw`; imported when it is made, since Amaranth takes half a second.
+        Of `hw`.
     needs : str, optional
         What a configuration without such a block has not.
     arguments : callable

@@ -175,7 +175,7 @@ def test_block_ram_limits_the_width_where_there_is_memory_for_more():
 
 
 def test_boards_lists_each_with_clock_memory_and_bandwidth(run, monkeypatch):
-    monkeypatch.setattr("host.boards.fit.board_fit", lambda one: ())
+    monkeypatch.setattr("host.commands.boards.board_fit", lambda one: ())
     code, out, _ = run("boards")
     assert code == 0
     lines = {line.split()[0]: line for line in out.splitlines()}
