@@ -260,6 +260,7 @@ def test_the_demo_without_its_model_says_how_to_get_it(run, monkeypatch):
         ("pack", "model.gguf", "-o", ""),
         ("inspect", ""),
         ("simulate", "head.safetensors", "--hidden", ""),
+        ("simulate", "head.safetensors", "--hidden", "states.npz", "-o", ""),
         ("generate", "-o", ""),
         ("build", "--board", "ecpix5", "-o", ""),
         ("explore", ""),

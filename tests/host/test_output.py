@@ -126,17 +126,6 @@ def test_no_command_replaces_a_pipe(run, files, monkeypatch, command):
     assert sorted(os.listdir(files)) == before
 
 
-@pytest.mark.parametrize("command", ["pack", "simulate"])
-def test_an_empty_output_name_is_an_error(run, files, command):
-    inputs = {
-        "pack": [files / "matrix.npz"],
-        "simulate": [files / "head.safetensors", "--hidden", files / "states.npz"],
-    }
-    code, out, err = run(command, *inputs[command], "-o", "")
-    assert (code, out) == (1, "")
-    assert_one_line(without_progress(err), "is a folder (expected a file name)")
-
-
 def test_generate_into_a_file_is_told_before_anything_is_generated(run, tmp_path, monkeypatch):
     monkeypatch.setattr(generate, "generated_files", None)
     (tmp_path / "file").write_text("")
