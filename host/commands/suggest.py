@@ -105,20 +105,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> None:
     """Raise UsageError for values that no board can have."""
-    for name, given, possible in (
-        ("-k", (arguments.k,), range(1, MAX_K + 1)),
-        ("--batch", arguments.batch, range(1, MAX_BATCH + 1)),
-        ("--weights", arguments.weights or (), WEIGHT_BITS),
+    for name, values, most in (
+        ("-k", (arguments.k,), MAX_K),
+        ("--batch", arguments.batch, MAX_BATCH),
     ):
-        for value in given:
-            if value not in possible:
-                one = (
-                    f"must be in 1..{possible[-1]}"
-                    if isinstance(possible, range)
-                    else f"must be of {', '.join(f'int{bits}' for bits in possible)}"
-                )
-                found = value if isinstance(possible, range) else f"int{value}"
-                raise UsageError(name, one, found=found)
+        for value in values:
+            if not 1 <= value <= most:
+                raise UsageError(name, f"must be in 1..{most}", found=value)
+    for bits in arguments.weights or ():
+        if bits not in WEIGHT_BITS:
+            names = ", ".join(f"int{known}" for known in WEIGHT_BITS)
+            raise UsageError("--weights", f"must be of {names}", found=f"int{bits}")
 
 
 def _target(chosen: Board) -> Target:
